@@ -454,6 +454,10 @@ pub(crate) struct CheckArgs {
     /// Accepted for symmetry with `run`; everything is checked
     #[arg(long, value_name = "NAME")]
     pub(crate) entry: Option<String>,
+    /// Report what this target refuses of the entry points, too
+    #[cfg(feature = "gpu")]
+    #[arg(long, value_parser = choice(driver::gpu::Target::ALL))]
+    pub(crate) target: Option<driver::gpu::Target>,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,

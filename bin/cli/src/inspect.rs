@@ -17,6 +17,10 @@ pub(crate) fn check(args: &CheckArgs) -> u8 {
             };
             match found {
                 Ok((own, values)) => {
+                    #[cfg(feature = "gpu")]
+                    if let Some(target) = args.target.filter(|_| !pipeline::has_errors(&own)) {
+                        diagnostics.extend(driver::gpu::refusals(session, file, target)?);
+                    }
                     diagnostics.extend(own);
                     kept.extend(values);
                 }

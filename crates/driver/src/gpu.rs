@@ -1,5 +1,7 @@
 //! Writes a program in a language of graphics processors, for `pullback emit --target`.
 
+use std::path::Path;
+
 use codegen_naga::reflect::{StageInterface, StageValue};
 use codegen_naga::write::{Output, write};
 use codegen_naga::{Built, Error as NagaError, Options as NagaOptions, Reflection, Target as Language};
@@ -8,12 +10,13 @@ use ir::pipeline::{Interpolation, Stage, Varying};
 use lower::Request;
 use opt::math;
 use serde_json::{Value as Json, json};
-use syntax::{Diagnostic, Sources};
+use syntax::{Diagnostic, Severity, Sources};
 
 #[cfg(feature = "llvm")]
 use crate::error::only_kernels;
 use crate::error::{Error, Failure, source_span};
-use crate::pipeline::{Compiled, Loaded, Options};
+use crate::pipeline::{self, Compiled, Loaded, Options};
+use crate::session::Session;
 
 /// An output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,6 +135,25 @@ pub fn emit(
     }
     let compiled = loaded.compile(&request, &options.for_device())?;
     emit_compiled(sources, &compiled, entry, wanted)
+}
+
+/// The errors of a target about the entry points of a file. Each is compiled for it by itself, so that one does not hide what is
+/// wrong with another.
+pub fn refusals(session: &mut Session, path: &Path, target: Target) -> Result<Vec<Diagnostic>, Error> {
+    let loaded = pipeline::load(session, path)?;
+    let entries = loaded.program.entry_points(loaded.file);
+    let names: Vec<String> = entries.into_iter().map(|d| loaded.name(d).to_owned()).collect();
+    let mut found = Vec::new();
+    for name in names {
+        let mut loaded = pipeline::load(session, path)?;
+        match emit(&session.sources, &mut loaded, Some(&name), target, &Options::default()) {
+            Ok(_) => {}
+            Err(Failure::Program(diagnostics)) => found.extend(diagnostics),
+            Err(Failure::Other(error)) => return Err(error),
+        }
+    }
+    found.retain(|d| d.severity == Severity::Error);
+    Ok(pipeline::in_order(found))
 }
 
 /// Writes compiled IR for a target.

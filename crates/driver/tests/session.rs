@@ -68,3 +68,25 @@ fn a_standard_module_is_found_in_the_tree_of_the_file() {
     assert!(error.contains("PULLBACK_STANDARD_MODULES"), "{error}");
     std::fs::remove_dir_all(&root).expect("is removed");
 }
+
+#[test]
+#[cfg(feature = "gpu")]
+fn a_target_refuses_each_entry_point_by_itself() {
+    let folder = std::env::temp_dir().join(format!("pullback-refusals-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder for temporary files");
+    let path = folder.join("a.slang");
+    let kernel = |name: &str, ty: &str| {
+        format!("[numthreads(1, 1, 1)] void {name}() {{ {ty} x = o[0]; o[0] = float(x * x); }}\n")
+    };
+    let kernels = [kernel("first", "double"), kernel("second", "float"), kernel("third", "double")];
+    std::fs::write(&path, format!("RWStructuredBuffer<float> o;\n{}", kernels.concat())).expect("written");
+    let refused = |target| {
+        let mut session = Session::new(FileOptions::default());
+        let found = pullback_driver::gpu::refusals(&mut session, &path, target).expect("the file is there");
+        found.len()
+    };
+    // WGSL has no doubles.
+    assert_eq!(refused(pullback_driver::gpu::Target::Wgsl), 2);
+    assert_eq!(refused(pullback_driver::gpu::Target::Spirv), 0);
+    std::fs::remove_dir_all(&folder).expect("is removed");
+}
