@@ -656,6 +656,8 @@ impl Program {
     /// Reports a struct that contains itself, once, and gives the offending fields the error type.
     pub fn check_size(&mut self, decl: DeclId) {
         let (mut open, mut seen, mut is_reported) = (vec![decl], vec![decl], false);
+        // The struct whose field led to each of `seen`.
+        let mut from = vec![decl];
         while let Some(at) = open.pop() {
             for field in self.own_fields(at) {
                 let mut ty = self.decl_type(field);
@@ -676,13 +678,21 @@ impl Program {
                                 .note(self.name_span(field), "by this field"),
                             false => Diagnostic::error("E30114", self.name_span(field), message),
                         };
-                        self.report(error.help("a pointer, `T*`, can refer to a value of its own type"));
+                        let mut error = error.help("a pointer, `T*`, can refer to a value of its own type");
+                        let mut inside = at;
+                        while inside != decl {
+                            error = error.note(self.name_span(inside), "within this struct");
+                            let k = seen.iter().position(|&s| s == inside).unwrap_or(0);
+                            inside = from[k];
+                        }
+                        self.report(error);
                     }
                     // Without this, walks over these fields would not terminate, or only after following every
                     // path through them.
                     self.tables.decl_types[field] = Some(Ty::ERROR);
                 } else if !seen.contains(&inner) {
                     seen.push(inner);
+                    from.push(at);
                     open.push(inner);
                 }
             }

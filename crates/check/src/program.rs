@@ -255,6 +255,7 @@ impl Program {
         if let DeclKind::Accessor { .. } = d.kind {
             return d.parent.is_some_and(|p| self.is_static(p));
         }
+
         self.container_of(decl).is_none()
     }
 }

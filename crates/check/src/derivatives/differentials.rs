@@ -25,7 +25,10 @@ impl Program {
         let result = match self.types[ty].clone() {
             TyKind::Scalar(scalar) => scalar.is_float().then_some(ty),
             TyKind::Vector(element, _) | TyKind::Matrix(element, ..) => {
-                (self.differential(element) == Some(element)).then_some(ty)
+                // Components are numbers, and the differential of a number is itself: a component of a type that is not
+                // known yet can only become one.
+                let own = self.differential(element)?;
+                (own == element || self.types.is_abstract(element)).then_some(ty)
             }
             kind @ (TyKind::Array(part, _) | TyKind::Optional(part) | TyKind::DiffPair(part)) => {
                 let differential = self.differential(part)?;

@@ -442,6 +442,12 @@ impl Program {
                     None => "'__apply' takes the parameters of the function itself".into(),
                 };
                 self.report(syntax::Diagnostic::error("E31149", span, message).help(help));
+                // That the function has no derivative was found before its reason.
+                let own = self.name_span(func.decl);
+                let follows = |d: &&mut syntax::Diagnostic| {
+                    d.code == "E30027" && d.notes.iter().any(|note| note.span == own)
+                };
+                self.diagnostics.iter_mut().filter(follows).for_each(|d| d.is_follow_up = true);
             }
         }
     }

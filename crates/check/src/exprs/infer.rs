@@ -382,8 +382,11 @@ impl<'p> Checker<'p> {
 
     /// Reports a type that names no data layout.
     pub(crate) fn is_layout(&mut self, layout: Ty, span: Span) -> bool {
-        let is_layout =
-            layout == Ty::ERROR || self.p.types.is_abstract(layout) || self.p.data_layout(layout).is_some();
+        let is_layout = layout == Ty::ERROR
+            || match self.p.types.is_abstract(layout) {
+                true => self.p.is_bound_by_layouts(layout),
+                false => self.p.data_layout(layout).is_some(),
+            };
         if !is_layout {
             let message = text!("'{}' is not a data layout", self.name(layout));
             let help = "the data layouts are 'DefaultDataLayout', 'CDataLayout', 'ScalarDataLayout', \

@@ -20,6 +20,7 @@
 
 mod cut;
 mod exceptions;
+mod guards;
 mod lost;
 mod places;
 mod statements;

@@ -113,16 +113,21 @@ impl Flow<'_> {
     /// Reads a place that the same operation also assigns; returns true if it carries a derivative. In the
     /// backward pass the place stays needed if it was.
     pub(crate) fn read_and_set(&mut self, target: ExprId, needed: bool) -> bool {
+        let mut is_set = true;
         let carried = match self.place(target) {
             Some(place) => {
                 self.indices(target);
                 self.check_set(target, place.key);
+                // What is added to nothing is nothing: later uses are as wrong as this one.
+                is_set = !self.is_never_set(place.key);
                 self.direction == Direction::Forward && !place.plain && self.holds(place.key)
             }
             // An accessor is called.
             None => self.expr(target, needed),
         };
-        self.set(target);
+        if is_set {
+            self.set(target);
+        }
         carried
     }
 

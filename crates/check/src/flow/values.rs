@@ -378,6 +378,11 @@ impl Flow<'_> {
         } else if let Some(base) = base {
             self.primal(base);
         }
+        if matches!(func, Callable::Func(f) if self.p.is_core(f.decl) && self.p.ast.decl_name(f.decl) == "unused")
+        {
+            // The author says that the value does not matter, whether there is one or not.
+            args.iter().flat_map(|arg| arg.exprs()).for_each(|arg| self.set(arg));
+        }
         for (arg, param) in args.iter().zip(&signature.params) {
             // If the call itself loses the derivative, losses within its arguments are not reported
             // separately.

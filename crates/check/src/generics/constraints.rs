@@ -123,8 +123,12 @@ impl Program {
         matches!(self.ast.exprs[expr].kind, ExprKind::ThisType)
     }
 
-    /// The type on one side of a constraint; `each T : I` constrains the whole pack.
+    /// The type on one side of a constraint; `each T : I` constrains the whole pack, as does `expand each T : I`.
     fn constrained_type(&mut self, owner: DeclId, expr: syntax::ExprId) -> Ty {
+        let expr = match self.ast.exprs[expr].kind {
+            ExprKind::Expand(inner) => inner,
+            _ => expr,
+        };
         let mut checker = Checker::outside(self, owner);
         checker.expanding.push(Vec::new());
         let ty = checker.type_expr(expr);

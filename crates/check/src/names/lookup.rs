@@ -8,8 +8,9 @@ use syntax::{DeclId, ExprId, Symbol};
 
 use crate::exprs::infer::Checker;
 use crate::facts::{Facet, FacetKind};
+use crate::program::Program;
 use crate::signature::{Accessors, Subst};
-use crate::tables::{DiffOp, ExprInfo, Meaning};
+use crate::tables::{DiffOp, ExprInfo, FuncRef, Meaning};
 use crate::types::builtin::NativeGeneric;
 use crate::types::{GenericArg, Ty, TyKind, Val};
 
@@ -228,7 +229,14 @@ impl Checker<'_> {
     /// declarations.
     pub(crate) fn ref_of(&mut self, decls: &[DeclId], env: &Rc<Subst>, rank: u32) -> Ref {
         let mut funcs = Vec::new();
-        for &decl in decls {
+        // What this module may not name is found only where there is nothing else.
+        let is_seen =
+            |p: &Program, d: DeclId| p.is_core(d) || p.module_of(d) == self.module || p.is_visible_outside(d);
+        let (seen, hidden) = match decls.len() {
+            0 | 1 => (decls.to_vec(), Vec::new()),
+            _ => decls.iter().copied().partition::<Vec<_>, _>(|&d| is_seen(self.p, d)),
+        };
+        for decl in seen.into_iter().chain(hidden) {
             let decl = self.p.linked(decl);
             match self.p.ast.decls[decl].kind {
                 DeclKind::Func { .. } => {
@@ -269,6 +277,14 @@ impl Checker<'_> {
                     let ty = self.p.decl_type(decl);
                     return Ref::Value(ExprInfo::value(ty, Meaning::EnumCase(decl)));
                 }
+                DeclKind::Property { .. } if self.p.container_of(decl).is_none() => {
+                    let member = FuncRef { decl, args: Vec::new(), self_ty: None };
+                    let ty = self.p.decl_type(decl);
+                    let accessors = self.p.declared_accessors(&member);
+                    let lvalue = self.is_written_through(accessors, true);
+                    let meaning = Meaning::Property { base: None, member, args: Vec::new() };
+                    return Ref::Value(ExprInfo::new(ty, meaning, lvalue));
+                }
                 _ => {}
             }
         }
@@ -287,7 +303,9 @@ impl Checker<'_> {
                 let is_local = d.parent.is_some_and(|p| {
                     !matches!(self.p.ast.decls[p].kind, DeclKind::Namespace { .. } | DeclKind::CBuffer { .. })
                 });
-                let mutable_global = modifiers.has(Modifiers(Modifiers::STATIC.0 | Modifiers::GROUPSHARED.0));
+                // `out` is what a stage of a graphics pipeline gives to the next.
+                let mutable = Modifiers::STATIC.0 | Modifiers::GROUPSHARED.0 | Modifiers::OUT.0;
+                let mutable_global = modifiers.has(Modifiers(mutable));
                 (is_local || mutable_global) && !modifiers.has(Modifiers(fixed))
             }
         };

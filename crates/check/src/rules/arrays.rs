@@ -27,17 +27,24 @@ impl Program {
 
     /// Reports a texture or typed buffer whose elements are neither numbers nor vectors.
     fn check_texel(&mut self, var: DeclId, ty: Ty) {
-        let (decl, args) = match self.types[ty].clone() {
+        let (name, texel) = match self.types[ty].clone() {
             TyKind::Array(element, _) => return self.check_texel(var, element),
-            TyKind::Struct(decl, args) | TyKind::Opaque(decl, args) if self.is_core(decl) => (decl, args),
+            TyKind::Struct(decl, args) | TyKind::Opaque(decl, args) if self.is_core(decl) => {
+                let Some(&GenericArg::Type(texel)) = args.first() else { return };
+                (self.ast.decl_name(decl).to_string(), texel)
+            }
+            // A typed buffer has the type of a structured one, and its own name.
+            TyKind::Buffer(_, element) => {
+                let DeclKind::Var { ty: Some(written), .. } = self.ast.decls[var].kind else { return };
+                let Some((name, _)) = self.head_of(written) else { return };
+                (name.to_string(), element)
+            }
             _ => return,
         };
-        let name = self.ast.decl_name(decl).to_string();
         let plain = name.trim_start_matches("RW").trim_start_matches("RasterizerOrdered");
         if !(plain.starts_with("Texture") || plain == "Buffer") {
             return;
         }
-        let Some(&GenericArg::Type(texel)) = args.first() else { return };
         let is_refused = match self.types[texel] {
             TyKind::Matrix(..) | TyKind::Array(..) | TyKind::Buffer(..) | TyKind::Opaque(..) => true,
             TyKind::Struct(of, _) => self.is_core(of) && self.holds_handle(texel),
@@ -53,7 +60,12 @@ impl Program {
     fn holds_handle(&mut self, ty: Ty) -> bool {
         let fields = self.fields(ty);
         fields.is_empty()
-            || fields.iter().any(|f| matches!(self.types[f.1], TyKind::Buffer(..) | TyKind::Opaque(..)))
+            || fields.iter().any(|f| match self.types[f.1] {
+                TyKind::Buffer(..) | TyKind::Opaque(..) => true,
+                // A sampler has a texture.
+                TyKind::Struct(of, _) => self.is_core(of) && self.holds_handle(f.1),
+                _ => false,
+            })
     }
 
     /// The part of a type that keeps it from being the element of an array.

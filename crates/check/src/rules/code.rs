@@ -1,7 +1,7 @@
 //! Rules about the code of a function, which walk its body once it has been checked.
 
-use syntax::ast::{ExprKind, SizeOfKind, StmtKind};
-use syntax::{DeclId, Diagnostic, ExprId, StmtId};
+use syntax::ast::{DeclKind, ExprKind, SizeOfKind, StmtKind};
+use syntax::{DeclId, Diagnostic, ExprId, Span, StmtId};
 
 use crate::program::Program;
 use crate::tables::{Arg, Callable, FuncRef, Meaning};
@@ -28,6 +28,32 @@ impl Program {
             self.check_access_in(decl, body);
             self.check_endless(decl, body);
             self.check_needs_of_calls(decl);
+            self.check_shader_records(decl);
+        }
+    }
+
+    /// Reports a function that uses two shader records: an entry point has one.
+    fn check_shader_records(&mut self, decl: DeclId) {
+        let marks =
+            ["vk::shader_record", "shader_record", "__layout_shaderRecordNV", "__layout_shaderRecordEXT"];
+        let mut first: Option<(DeclId, Span)> = None;
+        for (used, span) in self.names_used_in(decl) {
+            let block = self.ast.decls[used]
+                .parent
+                .filter(|&p| matches!(self.ast.decls[p].kind, DeclKind::CBuffer { .. }));
+            let record = block.unwrap_or(used);
+            if !marks.iter().any(|mark| self.attribute(record, mark).is_some()) {
+                continue;
+            }
+            match first {
+                None => first = Some((record, span)),
+                Some((other, _)) if other == record => {}
+                Some((_, place)) => {
+                    let message = "a second shader record: an entry point has one";
+                    let error = Diagnostic::error("E39020", span, message).note(place, "the other one");
+                    return self.report(error.help("put what both hold into one"));
+                }
+            }
         }
     }
 
@@ -79,6 +105,34 @@ impl Program {
         if let Some(init) = self.ast.decls[decl].kind.init().filter(|_| !self.is_core(decl)) {
             self.check_expression(init, &Place::default());
             self.check_access(decl, init);
+            self.check_endless_value(decl, init);
+        }
+    }
+
+    /// Reports a constant of a generic type whose value is that of itself, with other arguments, in any case.
+    fn check_endless_value(&mut self, decl: DeclId, init: ExprId) {
+        let mut open = vec![init];
+        while let Some(expr) = open.pop() {
+            let named = match &self.tables.exprs[expr].meaning {
+                Meaning::Var(named) => Some(*named),
+                Meaning::StaticMember(member) => Some(member.decl),
+                _ => None,
+            };
+            if named == Some(decl) {
+                let name = self.ast.decl_name(decl);
+                let message =
+                    format!("the value of '{name}' is that of itself with other arguments, without end");
+                let error = Diagnostic::error("E39998", self.name_span(decl), message);
+                let error = error.note(self.span(expr), "here");
+                return self
+                    .report(error.help("choose by a condition, or end it by an extension for one argument"));
+            }
+            match self.ast.exprs[expr].kind {
+                // Of a choice, only the condition is evaluated in any case.
+                ExprKind::Ternary(cond, ..) => open.push(cond),
+                ExprKind::Binary(op, first, _) if op.is_logical() => open.push(first),
+                ref kind => kind.operands(&mut open),
+            }
         }
     }
 

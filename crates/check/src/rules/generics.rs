@@ -1,6 +1,7 @@
 //! Rules for generic parameters: each may refer to those before it, an extension's parameters follow from the
 //! type that it extends, and a constraint is about something that is not known yet.
 
+use rustc_hash::FxHashSet;
 use syntax::ast::{Constraint, DeclKind, ExprKind};
 use syntax::{DeclId, Diagnostic, ExprId, Symbol, keywords as kw};
 
@@ -158,13 +159,70 @@ impl Program {
                 self.ast.decl_name(param),
                 self.shown(target)
             );
-            self.report(match is_bound && by_constraint.contains(&param) {
-                true => {
-                    Diagnostic::warning("E30856", span, message).help("only the constraints determine it")
+            if !is_bound || !by_constraint.contains(&param) {
+                let error = Diagnostic::error("E30855", span, message);
+                self.report(error.help("nothing determines it: remove it"));
+                continue;
+            }
+            // A constraint determines a parameter as long as a type conforms to the interface once.
+            let mut interfaces = Vec::new();
+            for &(_, bound) in &constraints.conforms {
+                let mut named = Vec::new();
+                self.params_in(bound, &mut named);
+                if let TyKind::Interface(interface, _) = self.types[bound] {
+                    interfaces.extend(named.contains(&param).then_some(interface));
                 }
-                false => Diagnostic::error("E30855", span, message).help("nothing determines it: remove it"),
-            });
+            }
+            if let Some(interface) = interfaces.into_iter().find(|&i| self.may_conform_twice(i)) {
+                let interface = self.ast.decl_name(interface);
+                let help = format!(
+                    "only a constraint determines it, and a type may conform to '{interface}' with several arguments"
+                );
+                self.report(Diagnostic::warning("E30856", span, message).help(help));
+            }
         }
+    }
+
+    /// Returns true if one type may conform to a generic interface with different arguments.
+    fn may_conform_twice(&mut self, interface: DeclId) -> bool {
+        let is_type = |d: &DeclId| {
+            let kind = &self.ast.decls[*d].kind;
+            matches!(kind, DeclKind::Struct { .. } | DeclKind::Enum { .. } | DeclKind::Extension { .. })
+        };
+        let decls: Vec<DeclId> = self.ast.decls.keys().filter(is_type).collect();
+        let (mut heads, mut n_conforming, mut is_any) = (FxHashSet::default(), 0, false);
+        for decl in decls {
+            let is_named = |p: &Program, &base: &Ty| matches!(p.types[base], TyKind::Interface(of, _) if of == interface);
+            let n = self.bases_of(decl).iter().filter(|base| is_named(self, base)).count();
+            if n == 0 {
+                continue;
+            }
+            n_conforming += n;
+            let ty = self.self_type(decl);
+            // An extension with parameters of its base only is one for each of their values.
+            let (mut of_type, mut of_base) = (Vec::new(), Vec::new());
+            self.params_in(ty, &mut of_type);
+            let bases = self.bases_of(decl);
+            bases
+                .iter()
+                .filter(|base| is_named(self, base))
+                .for_each(|&base| self.params_in(base, &mut of_base));
+            if of_base.iter().any(|param| !of_type.contains(param)) {
+                return true;
+            }
+            let head = match &self.types[ty] {
+                TyKind::Struct(of, _) | TyKind::Opaque(of, _) | TyKind::Enum(of) => Ok(*of),
+                TyKind::Scalar(_) => Err((None, ty)),
+                kind => {
+                    is_any |= matches!(kind, TyKind::Param(_));
+                    Err((Some(std::mem::discriminant(kind)), Ty::ERROR))
+                }
+            };
+            if n > 1 || !heads.insert(head) {
+                return true;
+            }
+        }
+        is_any && n_conforming > 1
     }
 
     /// Reports a constraint on a type that is known: it says nothing about the parameters.

@@ -76,13 +76,12 @@ impl Program {
 
     fn check_guid(&mut self, attribute: &Attribute) {
         let Some(text) = self.text_argument(attribute) else { return };
-        let mut parts =
-            text.split('-').map(|part| part.bytes().all(|b| b.is_ascii_hexdigit()).then_some(part.len()));
-        let is_guid = parts.by_ref().eq([8, 4, 4, 4, 12].map(Some));
+        // Where the dashes are is the author's business.
+        let digits: Vec<u8> = text.bytes().filter(|&b| b != b'-').collect();
+        let is_guid = digits.len() == 32 && digits.iter().all(u8::is_ascii_hexdigit);
         if !is_guid {
             let message = format!("'{text}' is not the number of an interface");
-            let help =
-                "it has 32 hexadecimal digits in groups of 8, 4, 4, 4 and 12, with dashes between them";
+            let help = "it has 32 hexadecimal digits, usually in groups of 8, 4, 4, 4 and 12 with dashes between them";
             self.report(Diagnostic::error("E31123", attribute.span, message).help(help));
         }
     }

@@ -48,7 +48,7 @@ impl Program {
     }
 
     /// The type in a written type without its modifiers and lengths, and its arguments.
-    fn head_of(&self, written: ExprId) -> Option<(&str, &[ExprId])> {
+    pub(super) fn head_of(&self, written: ExprId) -> Option<(&str, &[ExprId])> {
         match &self.ast.exprs[written].kind {
             ExprKind::Modified(_, inner) | ExprKind::Paren(inner) => self.head_of(*inner),
             ExprKind::Index { base, .. } => self.head_of(*base),

@@ -1,6 +1,7 @@
 //! Rules of visibility: what is `public` names no types that are less visible, and `private` members are used
 //! by their own type and its extensions only.
 
+use rustc_hash::FxHashSet;
 use syntax::ast::{DeclKind, Modifiers};
 use syntax::{DeclId, Diagnostic, Span};
 
@@ -36,12 +37,16 @@ impl Program {
             DeclKind::Var { .. } | DeclKind::Property { .. } | DeclKind::Subscript { .. } => {
                 vec![self.decl_type(decl)]
             }
+            // An alias that is itself what is public is how a hidden type gets out.
+            DeclKind::TypeAlias(_) if self.ast.decls[decl].generics.is_none() => vec![self.decl_type(decl)],
             _ => return,
         };
         if let DeclKind::Func { .. } = self.ast.decls[decl].kind {
             types.push(self.raw_signature(decl).ret);
         }
-        let Some(hidden) = types.into_iter().find_map(|ty| self.less_visible(ty, reach)) else { return };
+        let mut seen = FxHashSet::default();
+        let hidden = types.into_iter().find_map(|ty| self.less_visible(ty, reach, &mut seen));
+        let Some(hidden) = hidden else { return };
         let name = self.function_name(decl);
         let message = text!("'{name}' is public, and the type '{}' is not", self.ast.decl_name(hidden));
         let error = Diagnostic::error("E30604", self.name_span(decl), message);
@@ -68,7 +73,10 @@ impl Program {
     }
 
     /// A declaration that a type mentions and that is less visible.
-    fn less_visible(&self, ty: Ty, reach: Reach) -> Option<DeclId> {
+    fn less_visible(&self, ty: Ty, reach: Reach, seen: &mut FxHashSet<Ty>) -> Option<DeclId> {
+        if !seen.insert(ty) {
+            return None;
+        }
         let kind = &self.types[ty];
         let own = match kind {
             TyKind::Struct(decl, _) | TyKind::Interface(decl, _) | TyKind::Enum(decl) => Some(*decl),
@@ -80,7 +88,7 @@ impl Program {
         let mut found = None;
         kind.for_each_part(&mut |part| {
             if let Part::Type(part) = part {
-                found = found.or_else(|| self.less_visible(part, reach));
+                found = found.or_else(|| self.less_visible(part, reach, seen));
             }
         });
         found

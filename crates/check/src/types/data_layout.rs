@@ -102,6 +102,16 @@ impl Program {
         }
     }
 
+    /// Returns true if the bounds of a type that is not known yet let it be a data layout only.
+    pub(crate) fn is_bound_by_layouts(&mut self, ty: Ty) -> bool {
+        let named = self.ast.symbols.find("IBufferDataLayout");
+        let found = named.and_then(|name| self.modules.all[0].names.get(&name)?.first().copied());
+        found.is_some_and(|interface| {
+            let bound = self.types.intern(TyKind::Interface(interface, Vec::new()));
+            self.conforms(ty, bound)
+        })
+    }
+
     /// A type as it is stored with a layout. The default layout is none.
     pub(crate) fn laid(&mut self, ty: Ty, layout: Ty) -> Ty {
         match self.data_layout(layout) {

@@ -84,9 +84,30 @@ impl Program {
             let message = text!("a value of type `{}` has more than 8,192 parts", self.shown(ty));
             let help = "an array counts as one of its elements: put what is alike in arrays";
             // There is no separate record of the report, since diagnostics of a failed attempt are taken back.
-            self.report_once(Diagnostic::error("E0901", self.name_span(decl), message).help(help));
+            let error = Diagnostic::error("E0901", self.name_span(decl), message).help(help);
+            // A struct that grows without end does so by one field.
+            let field = self.own_fields(decl).into_iter().find(|&field| {
+                let declared = self.decl_type(field);
+                self.mentions_struct(declared, decl)
+            });
+            self.report_once(match field {
+                Some(field) => error.note(self.name_span(field), "by this field"),
+                None => error,
+            });
         }
         is_too_large
+    }
+
+    /// Returns true if a struct occurs in a type as it is written.
+    fn mentions_struct(&self, ty: Ty, decl: DeclId) -> bool {
+        let kind = &self.types[ty];
+        let mut found = matches!(kind, TyKind::Struct(of, _) if *of == decl);
+        kind.for_each_part(&mut |part| {
+            if let Part::Type(part) = part {
+                found = found || self.mentions_struct(part, decl);
+            }
+        });
+        found
     }
 
     /// Returns true if a type was reported as too large; functions may then request ever larger types.
