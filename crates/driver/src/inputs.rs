@@ -85,7 +85,8 @@ pub fn bind_in_order(loaded: &Loaded, runner: &Runner, binds: &mut [Bind]) -> Op
     }
     let mut names: Vec<&str> = parameters.iter().map(|&global| runner.name(global)).collect();
     names.dedup();
-    if names.len() != binds.len() {
+    // A single name that is wrong has no others that show the order.
+    if names.len() != binds.len() || names.len() < 2 {
         return None;
     }
     let is_known = |name: &str| {
