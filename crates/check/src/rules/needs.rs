@@ -242,9 +242,10 @@ impl Program {
 
     fn excess(&self, decl: DeclId, needs: &[Needs], asked: &[Needs]) -> Option<String> {
         let name = self.ast.decl_name(decl);
-        let kinds: [(fn(&Needs) -> Bits, &[&str]); 2] = [(|n| n.targets, &TARGETS), (|n| n.stages, &STAGES)];
-        for (of, names) in kinds {
-            let (Some(own), Some(wanted)) = (union(needs, of), union(asked, of)) else { continue };
+        let targets = (union(needs, |n| n.targets), union(asked, |n| n.targets), &TARGETS[..]);
+        let stages = (union(needs, |n| n.stages), union(asked, |n| n.stages), &STAGES[..]);
+        for (own, wanted, names) in [targets, stages] {
+            let (Some(own), Some(wanted)) = (own, wanted) else { continue };
             if wanted & !own != 0 {
                 let missing = first_of(wanted & !own, names);
                 return Some(format!("'{name}' is not for `{missing}`, and its interface is"));
