@@ -418,9 +418,12 @@ pub(crate) struct BuildArgs {
     /// has another meaning in C]
     #[arg(long, value_name = "NAME")]
     pub(crate) prefix: Option<String>,
-    /// The library: .o, .a, .so or .wasm
+    /// The library: .o, .a, .so or .wasm, or with `--module` the module
     #[arg(short, long, value_name = "PATH")]
     pub(crate) output: PathBuf,
+    /// Write the module as a file that `import` and `--link` read in place of its source: PATH.pullback-module
+    #[arg(long, conflicts_with_all = ["function", "entry", "prefix", "target", "header", "rust", "native", "exclusive"])]
+    pub(crate) module: bool,
     /// The kind of library [default: what the ending of the output says]
     #[arg(long, value_enum)]
     pub(crate) target: Option<BuildTarget>,

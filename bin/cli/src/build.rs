@@ -2,9 +2,10 @@
 
 #[cfg(feature = "llvm")]
 use driver::build::{self, Options, Prefixed};
+use driver::error::Failure;
 use driver::pipeline::Loaded;
 use driver::{files, pipeline};
-use syntax::Diagnostic;
+use syntax::{Diagnostic, Severity};
 
 use crate::args::{BuildArgs, BuildTarget};
 use crate::outputs::Outputs;
@@ -12,6 +13,9 @@ use crate::report::{self, Stop};
 
 pub(crate) fn build(args: &BuildArgs) -> u8 {
     report::finish(&args.source, args.json, |session| {
+        if args.module {
+            return packed(args, session);
+        }
         let target = target(args)?;
         let mut loaded = pipeline::load(session, &args.source.file)?;
         Outputs::of(&session.sources)
@@ -29,6 +33,20 @@ pub(crate) fn build(args: &BuildArgs) -> u8 {
         report::warn(session, &[loaded.warned, notes].concat());
         Ok(0)
     })
+}
+
+/// Writes a module as a file of its own, if nothing is wrong with it.
+fn packed(args: &BuildArgs, session: &mut driver::session::Session) -> Result<u8, Stop> {
+    let diagnostics = pipeline::check(session, &args.source.file)?;
+    Outputs::of(&session.sources).writes("--output", Some(&args.output)).check()?;
+    if diagnostics.iter().any(|found| found.severity == Severity::Error) {
+        return Err(Failure::Program(diagnostics).into());
+    }
+    let mut own = session.fresh();
+    let loaded = pipeline::load(&mut own, &args.source.file)?;
+    files::write(&args.output, &own.packed(&loaded.program, loaded.file).to_bytes())?;
+    report::warn(session, &diagnostics);
+    Ok(0)
 }
 
 /// The target that is asked for, or that the ending of the output says. Options of other targets are errors.

@@ -11,7 +11,8 @@ use rustc_hash::FxHashMap;
 use syntax::{Ast, Diagnostic, FileId, Severity, Sources, Span};
 
 use crate::error::Error;
-use crate::{files, standard};
+use crate::packed::Packed;
+use crate::{files, literate, packed, standard};
 
 /// The files of the core library, in order. They are part of the binary.
 const CORE: [(&str, &str); 5] = [
@@ -109,6 +110,12 @@ struct Disk {
     folders: Vec<PathBuf>,
     /// Diagnostics about files as such.
     diagnostics: Vec<Diagnostic>,
+    /// The file that a file means by a name that it includes.
+    included: Vec<(FileId, String, FileId)>,
+    /// The macros of each file that comes from a module in a file of its own.
+    packed: FxHashMap<FileId, std::rc::Rc<[(String, String)]>>,
+    /// The reason why the last file that is there could not be read.
+    failed: Option<String>,
 }
 
 impl Session {
@@ -160,6 +167,33 @@ impl Session {
         Ok(self.module(program, file))
     }
 
+    /// A module of the program, with all that it includes, for a file of its own.
+    pub fn packed(&self, program: &Program, index: usize) -> Packed {
+        let mut files = program.files_of_module(index);
+        let mut next = 0;
+        while next < files.len() {
+            let included = self.disk.included.iter().filter(|edge| edge.0 == files[next]);
+            let more: Vec<FileId> = included.map(|edge| edge.2).filter(|to| !files.contains(to)).collect();
+            // A module that is imported is no part of this one.
+            let is_part = |file: &FileId| !program.is_module(*file);
+            files.extend(more.into_iter().filter(is_part));
+            next += 1;
+        }
+        let number = |file: FileId| files.iter().position(|&other| other == file).map(|k| k as u32);
+        let edge =
+            |(from, name, to): &(FileId, String, FileId)| Some((number(*from)?, name.clone(), number(*to)?));
+        let text = |file: &FileId| {
+            let source = &self.sources.files[file.0 as usize];
+            let name = Path::new(&source.path).file_name().map(|name| name.to_string_lossy().into_owned());
+            (name.unwrap_or_default(), source.text.to_string())
+        };
+        Packed {
+            defines: self.options.defines.clone(),
+            files: files.iter().map(text).collect(),
+            includes: self.disk.included.iter().filter_map(edge).collect(),
+        }
+    }
+
     /// Reads the modules that are linked.
     pub fn load_links(&mut self, program: &mut Program) -> Result<(), Error> {
         for path in self.options.links.clone() {
@@ -198,7 +232,10 @@ impl Session {
         if let Some(&index) = self.parsed.get(&file) {
             return index;
         }
-        let mut defines = std::borrow::Cow::Borrowed(&self.options.defines);
+        let mut defines = std::borrow::Cow::Borrowed(&self.options.defines[..]);
+        if let Some(own) = self.disk.packed.get(&file) {
+            defines = std::borrow::Cow::Owned(own.to_vec());
+        }
         if self.disk.folders.get(file.0 as usize).is_some_and(|folder| standard::is_development(folder)) {
             defines.to_mut().push((standard::DEVELOPMENT.into(), "1".into()));
         }
@@ -249,12 +286,26 @@ impl ModuleLoader for Session {
     fn load(&mut self, program: &mut Program, path: &str, quoted: bool, from: FileId) -> Option<usize> {
         let path = if quoted { path.to_string() } else { path.replace('.', "/") };
         let dashed = path.replace('_', "-");
-        let names = [path.clone(), format!("{path}.slang"), dashed.clone(), format!("{dashed}.slang")];
+        if let Some(file) = self.disk.known(from, &path) {
+            return Some(self.parse(program, file));
+        }
+        let mut names =
+            vec![path.clone(), format!("{path}.slang"), dashed.clone(), format!("{dashed}.slang")];
+        for ending in ["slang.md", packed::ENDING] {
+            names.extend([format!("{path}.{ending}"), format!("{dashed}.{ending}")]);
+        }
         for folder in self.disk.folders_for(from) {
             for name in &names {
                 let candidate = folder.join(name);
                 if candidate.extension().is_some() && self.disk.is_there(&candidate) {
-                    let file = self.disk.read(&mut self.sources, &candidate).ok()?;
+                    let file = match self.disk.read(&mut self.sources, &candidate) {
+                        Ok(file) => file,
+                        Err(error) => {
+                            self.disk.failed = Some(error.to_string());
+                            return None;
+                        }
+                    };
+                    self.disk.included.push((from, path, file));
                     if self.disk.folders.get(from.0 as usize) == Some(&folder) {
                         program.siblings.insert(file);
                     }
@@ -263,7 +314,7 @@ impl ModuleLoader for Session {
             }
         }
         let own = self.disk.folders.get(from.0 as usize).map(PathBuf::as_path);
-        if let Some(standard) = names.iter().step_by(2).find_map(|name| standard::find(name, own)) {
+        if let Some(standard) = names.iter().take(4).step_by(2).find_map(|name| standard::find(name, own)) {
             let file = self.disk.read(&mut self.sources, &standard).ok()?;
             return Some(self.parse(program, file));
         }
@@ -278,15 +329,24 @@ impl ModuleLoader for Session {
         };
         Some(self.parse(program, file))
     }
+
+    fn why(&mut self) -> Option<String> {
+        self.disk.failed.take()
+    }
 }
 
 impl syntax::IncludeLoader for Disk {
     fn include(&mut self, path: &str, from: FileId, sources: &mut Sources) -> Result<FileId, String> {
         let path = path.replace('\\', "/");
+        if let Some(file) = self.known(from, &path) {
+            return Ok(file);
+        }
         for folder in self.folders_for(from) {
             let candidate = folder.join(&path);
             if self.is_there(&candidate) {
-                return self.read(sources, &candidate).map_err(|e| e.to_string());
+                let file = self.read(sources, &candidate).map_err(|e| e.to_string())?;
+                self.included.push((from, path, file));
+                return Ok(file);
             }
         }
         Err(format!("there is no file `{path}`"))
@@ -294,6 +354,29 @@ impl syntax::IncludeLoader for Disk {
 }
 
 impl Disk {
+    /// The file that a file of a packed module means by a name.
+    fn known(&self, from: FileId, name: &str) -> Option<FileId> {
+        self.packed.get(&from)?;
+        self.included.iter().find(|edge| edge.0 == from && edge.1 == name).map(|edge| edge.2)
+    }
+
+    /// Adds the files of a packed module; returns the first one.
+    fn unpack(&mut self, sources: &mut Sources, path: &Path, bytes: &[u8]) -> Result<FileId, Error> {
+        let module = Packed::from_bytes(bytes).map_err(|why| Error::read(path, why))?;
+        let defines: std::rc::Rc<[(String, String)]> = module.defines.into();
+        let folder = path.parent().map_or_else(PathBuf::new, Path::to_path_buf);
+        let mut files = Vec::new();
+        for (name, text) in module.files {
+            let name = path.join(name).display().to_string();
+            let file = self.add(sources, &name, folder.clone(), text);
+            self.packed.insert(file, defines.clone());
+            files.push(file);
+        }
+        let edges = module.includes.into_iter();
+        self.included.extend(edges.map(|(from, name, to)| (files[from as usize], name, files[to as usize])));
+        Ok(files[0])
+    }
+
     fn folders_for(&self, from: FileId) -> Vec<PathBuf> {
         let own = self.folders.get(from.0 as usize).cloned();
         own.into_iter().chain(self.include_dirs.iter().cloned()).collect()
@@ -321,7 +404,8 @@ impl Disk {
         }
         let folder = path.parent().map_or_else(PathBuf::new, Path::to_path_buf);
         if let Some(text) = self.open.get(&key) {
-            let file = self.add(sources, &path.display().to_string(), folder, text.to_string());
+            let text = if literate::is_literate(path) { literate::program(text) } else { text.to_string() };
+            let file = self.add(sources, &path.display().to_string(), folder, text);
             self.by_path.insert(key, file);
             return Ok(file);
         }
@@ -329,6 +413,12 @@ impl Disk {
             true => files::read_input(files::PROGRAM)?,
             false => files::read(path, files::PROGRAM)?,
         };
+        let is_packed = path.extension().is_some_and(|ending| ending == packed::ENDING);
+        if is_packed || packed::is_packed(&bytes) {
+            let file = self.unpack(sources, path, &bytes)?;
+            self.by_path.insert(key, file);
+            return Ok(file);
+        }
         let bytes = from_utf16(&bytes).unwrap_or(bytes);
         let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").map_or(bytes.clone(), <[u8]>::to_vec);
         let (text, bad) = match String::from_utf8(bytes) {
@@ -340,6 +430,7 @@ impl Disk {
                 (text, in_code.then_some(at))
             }
         };
+        let text = if literate::is_literate(path) { literate::program(&text) } else { text };
         let file = self.add(sources, &path.display().to_string(), folder, text);
         if let Some(at) = bad {
             let span = Span { file, start: at, end: at + 3 };

@@ -13,6 +13,10 @@ pub trait ModuleLoader {
     /// Parses the file into `program.ast` (unless it is there already) and returns its index in `ast.files`;
     /// `None` if there is no such file.
     fn load(&mut self, program: &mut Program, path: &str, quoted: bool, from: FileId) -> Option<usize>;
+    /// The reason why the last file that was there could not be read.
+    fn why(&mut self) -> Option<String> {
+        None
+    }
 }
 
 /// A loader that finds nothing.
@@ -121,6 +125,10 @@ impl Program {
             }
             let Some(index) = loader.load(self, &path, quoted, from) else {
                 let word = if include { "include" } else { "import" };
+                if let Some(why) = loader.why() {
+                    self.error("E15300", span, format!("cannot read the file of {word} '{path}': {why}"));
+                    continue;
+                }
                 let message = format!("cannot open the file of {word} '{path}'");
                 let is_standard = !quoted && path.starts_with("slang/");
                 let help = match is_standard {
@@ -189,6 +197,19 @@ impl Program {
             self.enter(decl, module, &mut names);
         }
         self.modules.all[module].names = names;
+    }
+
+    /// Returns true if a file is that of a module, rather than a part of one.
+    pub fn is_module(&self, file: FileId) -> bool {
+        self.modules.imported.values().any(|&index| self.ast.files[index].file == file)
+    }
+
+    /// The files of the module that a file (by its index in `ast.files`) belongs to, the file itself first.
+    pub fn files_of_module(&self, index: usize) -> Vec<FileId> {
+        let module = self.modules.of_index.get(&index);
+        let others = (0..self.ast.files.len())
+            .filter(|other| *other != index && self.modules.of_index.get(other) == module);
+        std::iter::once(index).chain(others).map(|k| self.ast.files[k].file).collect()
     }
 
     /// The module of a declaration.
