@@ -236,7 +236,7 @@ impl Engine<'_> {
     }
 
     fn has_casts(&self) -> bool {
-        let is_cast = |data: &ir::InstData| matches!(data.op, Op::BufferCast(_));
+        let is_cast = |data: &ir::InstData| matches!(data.op, Op::BufferCast(_) | Op::HandleOf);
         self.module.funcs.values().any(|f| f.insts.values().any(is_cast))
     }
 

@@ -178,6 +178,7 @@ pub(crate) enum Magic {
     DifferentiablePtr,
     DefaultInitializable,
     OpaqueDescriptor,
+    EnumType,
     Elementwise,
     NumericElementwise,
     IntElementwise,

@@ -24,8 +24,10 @@ pub(crate) fn pointer(span: Span) -> Unsupported {
 /// The error for an operation that has no textual form.
 pub(crate) fn unsupported(op: &Op, span: Span) -> Unsupported {
     match op {
-        Op::BufferOffset | Op::BufferCast(_) | Op::BufferAddress => pointer(span),
-        Op::Barrier | Op::WaveGather | Op::Builtin(_) | Op::OnDevice => {
+        Op::BufferOffset | Op::BufferCast(_) | Op::BufferAddress | Op::HandleBits | Op::HandleOf => {
+            pointer(span)
+        }
+        Op::Barrier | Op::WaveGather | Op::Builtin(_) | Op::OnDevice | Op::Clock => {
             refused(span, "what a thread knows of its group")
         }
         other => refused(span, format!("the operation `{}`", ir::print::op_name(other))),

@@ -78,6 +78,13 @@ fn check(module: &Module, plan: &Plan) -> Result<(), Unsupported> {
             return Err(refuse("wave operations", f.span, false));
         }
     }
+    let mut insts = module.funcs.values().flat_map(|f| f.insts.values());
+    if let Some(data) = insts.find(|data| data.op == ir::Op::Clock) {
+        return Err(refuse("a clock", data.span, false));
+    }
+    if let Some(data) = ir::analysis::room::numbered_handle(module) {
+        return Err(refuse("pointers that are made of numbers, or become numbers", data.span, false));
+    }
     Ok(())
 }
 

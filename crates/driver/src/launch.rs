@@ -425,10 +425,15 @@ impl Runner {
             }
             matches!(&self.module.mem[ty], MemData::Struct { name, .. } if is_sampler(name))
         };
-        // What pointers in memory lead to is named by the host only.
-        let is_used = |global: Global| {
-            self.used[cranelift_entity::EntityRef::index(global)]
-                || self.behind.iter().any(|behind| behind.pointer == global)
+        // What pointers in memory lead to is named by the host only, unless the program stores pointers where the host
+        // has bound zeros.
+        let stores = ir::analysis::room::numbered_handle(&self.module).is_some();
+        let is_used = move |global: Global| {
+            let mut holders = self.behind.iter().filter(|behind| behind.pointer == global).peekable();
+            match holders.peek() {
+                Some(_) => !stores || !holders.any(|behind| self.is_bound(behind.holder)),
+                None => self.used[cranelift_entity::EntityRef::index(global)],
+            }
         };
         let unbound = move |g: &(Global, &ir::GlobalData)| {
             !self.is_bound(g.0) && !is_sampler(g.1.ty) && is_used(g.0) && !self.counts_groups(g.1)

@@ -296,8 +296,9 @@ pub fn infer(types: &mut Types, op: &Op, args: &[Type]) -> Option<Type> {
             types.cell(inner)
         }
         Op::BufferLen => Type::U32,
+        Op::HandleBits => Type::U64,
         Op::OnDevice => Type::BOOL,
-        Op::BufferAddress => types.vector(Scalar::U32, 2),
+        Op::BufferAddress | Op::Clock => types.vector(Scalar::U32, 2),
         Op::Builtin(crate::ops::Builtin::GroupIndex) => Type::U32,
         Op::Builtin(_) => types.vector(Scalar::U32, 3),
         _ => return None,

@@ -43,3 +43,17 @@ pub use module::{Entry, GlobalData, Module, Residuals, Space, Witness};
 pub use ops::{AtomicOp, Builtin, DerivativeOp, LoopInfo, Math, Op, Path, Rest, Step, WAVE_LANES};
 pub use spec::{Class, Kind, Linearity, Spec, Typing};
 pub use types::{Scalar, Type, TypeData, Types};
+
+/// The nanoseconds since the clock was first read; in WebAssembly, whose host keeps the time, how often it was read.
+pub fn clock() -> u64 {
+    use std::sync::OnceLock;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::time::Instant;
+
+    static START: OnceLock<Instant> = OnceLock::new();
+    static READ: AtomicU64 = AtomicU64::new(0);
+    if cfg!(target_family = "wasm") {
+        return READ.fetch_add(1, Ordering::Relaxed);
+    }
+    START.get_or_init(Instant::now).elapsed().as_nanos() as u64
+}

@@ -152,10 +152,19 @@ pub enum Op {
     /// places have equal addresses, and addresses within one buffer are ordered as the places are; the
     /// address of null is 0.
     BufferAddress,
+    /// The number (`u64`) that stands for handle `a` in memory: `(n + 1) << 40` for the buffer with number `n`, plus
+    /// the bytes from the buffer's start. A handle without memory is its bytes only, so null is 0.
+    HandleBits,
+    /// The handle that the number `a` (`u64`) stands for, as one of the result's type. Without memory where there is no
+    /// such buffer; `handle_bits` gives the same number again.
+    HandleOf,
     /// `bool`: true if the code runs on a device rather than on a processor, where the threads of a group
     /// take turns. The value depends only on where the code runs, and `opt` replaces it by a constant where
     /// the target is known.
     OnDevice,
+    /// The time on a clock that only runs forward, in nanoseconds: two words (`u32` vector of 2, the low one first).
+    /// Each execution reads the clock anew.
+    Clock,
     /// All threads of the group wait for each other; memory is visible afterwards. No result.
     Barrier,
     /// Gathers a value from each lane of the wave: an array of [`WAVE_LANES`] values of the type of `a`, zero

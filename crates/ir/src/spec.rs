@@ -177,7 +177,10 @@ impl Op {
             Op::BufferCast(Rest::Kept) => row(C::World, "buffer_cast", 2, Own, Never),
             Op::BufferCast(Rest::Dropped) => row(C::World, "buffer_cast_whole", 2, Own, Never),
             Op::BufferAddress => row(C::World, "buffer_address", 1, Own, Never),
+            Op::HandleBits => row(C::World, "handle_bits", 1, Own, Never),
+            Op::HandleOf => row(C::World, "handle_of", 1, Own, Never),
             Op::OnDevice => row(C::World, "on_device", 0, Own, Never),
+            Op::Clock => row(C::World, "clock", 0, Own, Never).impure(),
             Op::Barrier => row(C::World, "barrier", 0, Own, Never).impure().gives(0),
             Op::WaveGather => row(C::World, "wave_gather", 1, Own, Never).impure().gives(2),
             Op::Builtin(builtin) => row(C::World, builtin.name(), 0, Own, Never),
@@ -202,7 +205,7 @@ impl Op {
 
     /// The op of that name, if it has no static data besides.
     pub fn plain(name: &str) -> Option<Op> {
-        const PLAIN: [Op; 45] = [
+        const PLAIN: [Op; 48] = [
             Op::Zero,
             Op::Absent,
             Op::Scale,
@@ -245,7 +248,10 @@ impl Op {
             Op::BufferCast(Rest::Kept),
             Op::BufferCast(Rest::Dropped),
             Op::BufferAddress,
+            Op::HandleBits,
+            Op::HandleOf,
             Op::OnDevice,
+            Op::Clock,
             Op::Barrier,
             Op::WaveGather,
         ];

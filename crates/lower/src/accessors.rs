@@ -6,7 +6,7 @@ use check::Resolved;
 use check::tables::{Arg, Callable, FuncRef};
 use check::types::Ty;
 use ir::Value;
-use syntax::ast::{DeclKind, StmtKind};
+use syntax::ast::{DeclKind, Modifiers, StmtKind};
 use syntax::{ExprId, StmtId};
 
 use crate::body::{Body, Name};
@@ -68,6 +68,41 @@ impl Body<'_, '_, '_> {
         Place { ty, kind: PlaceKind::Accessor(Box::new(accessor)) }
     }
 
+    /// The place that a call of a function with a `Ref<T>` as its result is.
+    pub(crate) fn called_place(
+        &mut self,
+        e: ExprId,
+        func: &FuncRef,
+        base: Option<ExprId>,
+        args: &[Arg],
+        ty: Ty,
+    ) -> Place {
+        let span = self.span_of(e);
+        let func = self.lw.program.substitute_func(func, &self.subst);
+        let sig = self.lw.program.func_signature(&func);
+        if sig.params.iter().any(|param| param.dir.is_written()) {
+            let what = "a function with a `Ref` as its result that writes to a parameter is";
+            let values = self.unsupported(span, what, ty);
+            return Place::value(ty, values);
+        }
+        let base = sig.this.is_some().then(|| self.base_place(base, e));
+        let mut values = Vec::new();
+        for arg in args {
+            match arg {
+                Arg::Expr(a) => values.push(self.typed(*a)),
+                Arg::Default(param) => values.push(self.default_argument(*param, &func)),
+                Arg::Pack(exprs) => values.extend(self.pack_inputs(exprs)),
+            }
+        }
+        let place = self.reference(&func, base, values, ty, span);
+        if let PlaceKind::Value(_) = place.kind
+            && !self.lw.has_errors()
+        {
+            self.unsupported(span, "a `Ref` to a value that has no place is", ty);
+        }
+        place
+    }
+
     /// The place that a `ref` accessor returns: the place of its only expression, in which `this` is the
     /// base's place.
     fn reference(
@@ -84,14 +119,15 @@ impl Body<'_, '_, '_> {
         };
         let custom = self.lw.program.derivatives_of(&func, check::View::default());
         if self.differentiable && (custom.fwd.is_some() || custom.bwd.is_some()) {
-            let what = "a `ref` accessor with a derivative of its own, in a differentiable function, is";
+            let what = "a place that a function with a derivative of its own gives, in a differentiable function, is";
             let values = self.unsupported(span, what, ty);
             return Place::value(ty, values);
         }
         self.lw.program.body(func.decl);
         let body = self.lw.program.ast.decls[func.decl].kind.body();
         let Some(returned) = body.and_then(|b| self.only_return(b)) else {
-            let values = self.unsupported(span, "a `ref` accessor with more than one `return` is", ty);
+            let what = "a function or accessor that gives a place and does more than to return it is";
+            let values = self.unsupported(span, what, ty);
             return Place::value(ty, values);
         };
         let sig = self.lw.program.func_signature(&func);
@@ -115,10 +151,26 @@ impl Body<'_, '_, '_> {
             StmtKind::IntrinsicAsm(_) => self.lw.program.tables.intrinsics.get(&stmt).copied(),
             StmtKind::Block(stmts) => match stmts.as_slice() {
                 [only] => self.only_return(*only),
+                // A declaration of memory does nothing.
+                [first, rest @ ..] if self.is_memory(*first) => match rest {
+                    [only] => self.only_return(*only),
+                    _ => None,
+                },
                 _ => None,
             },
             _ => None,
         }
+    }
+
+    /// Returns true if a statement declares static or group-shared variables without a value.
+    fn is_memory(&self, stmt: StmtId) -> bool {
+        let ast = &self.lw.program.ast;
+        let StmtKind::Decl(decls) = &ast.stmts[stmt].kind else { return false };
+        decls.iter().all(|&decl| {
+            let modifiers = ast.decls[decl].modifiers;
+            matches!(ast.decls[decl].kind, DeclKind::Var { init: None, .. })
+                && (modifiers.has(Modifiers::STATIC) || modifiers.has(Modifiers::GROUPSHARED))
+        })
     }
 
     fn resolved(&mut self, func: Option<&FuncRef>, named: Option<&FuncRef>) -> Option<Rc<Declared>> {

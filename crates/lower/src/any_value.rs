@@ -123,8 +123,8 @@ impl Lowerer<'_> {
         u32::try_from(literal?).ok().map(|n| n.min(MAX_SIZE))
     }
 
-    /// The size and alignment of a type; `None` for types without a bit representation (buffers, pointers)
-    /// and types that are too large.
+    /// The size and alignment of a type; `None` for types without a bit representation and types that are too
+    /// large.
     fn extent(&mut self, ty: Ty, depth: u32) -> Option<Extent> {
         if depth > MAX_DEPTH {
             return None;
@@ -138,6 +138,8 @@ impl Lowerer<'_> {
         } else if let Some((element, n)) = self.array_of(ty) {
             let element = self.extent(element, depth + 1)?;
             Extent { size: element.stride().checked_mul(n)?, align: element.align }
+        } else if self.is_handle(ty) {
+            Extent { size: 8, align: 8 }
         } else if self.program.is_existential(ty) {
             let size = HEADER + self.payload_size(ty, depth).next_multiple_of(4);
             Extent { size, align: 4 }
@@ -145,6 +147,15 @@ impl Lowerer<'_> {
             self.offsets(ty, depth)?.1
         };
         (extent.size <= MAX_SIZE).then_some(extent)
+    }
+
+    /// Returns true if values of a type are handles, which are numbers in memory.
+    fn is_handle(&mut self, ty: Ty) -> bool {
+        match self.program.types[ty] {
+            TyKind::Pointer(_) => true,
+            TyKind::Buffer(..) => self.block_content(ty).is_none(),
+            _ => false,
+        }
     }
 
     /// The offsets of the parts of a struct, pair, tuple or optional, and its extent.
@@ -207,6 +218,10 @@ impl Body<'_, '_, '_> {
                 let inner = self.elements_at(values, k);
                 self.put(element, &inner, at + k * extent.stride(), bits, span);
             }
+        } else if lw.is_handle(ty) {
+            let Some(&handle) = values.first() else { return };
+            let number = self.b.emit(Op::HandleBits, &[handle]);
+            bits.parts.push((at, Scalar::U64, number));
         } else if lw.program.is_existential(ty) {
             let Some((&tag, words)) = values.first().map(|tag| (tag, self.payload_words(ty, values, span)))
             else {
@@ -297,6 +312,11 @@ impl Body<'_, '_, '_> {
             };
             let elements = (0..n).map(|k| self.take(element, bits, at + k * extent.stride(), span)).collect();
             return self.array_of_elements(ty, element, elements);
+        }
+        if lw.is_handle(ty) {
+            let number = self.number_at(bits, Scalar::U64, at);
+            let leaves = self.leaf_types(ty);
+            return leaves.first().map(|&leaf| self.handle_of(number, leaf)).into_iter().collect();
         }
         if lw.program.is_existential(ty) {
             let id = self.number_at(bits, Scalar::U32, at + ID);

@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use check::Resolved;
 use check::tables::{Arg, Callable, FuncRef, SynthesizedMember};
-use check::types::Ty;
+use check::types::{Ty, TyKind};
 use ir::{Op, Type, Value};
 use syntax::ast::DeclKind;
 use syntax::{DeclId, ExprId, Span};
@@ -53,6 +53,12 @@ impl Body<'_, '_, '_> {
         let callable = match self.lw.canonical(callable) {
             Ok(callable) => callable,
             Err(name) => {
+                if let Callable::Func(f) = &named
+                    && let Some(TyKind::Struct(own, _)) = f.self_ty.map(|ty| &self.lw.program.types[ty])
+                    && self.lw.is_left_to_link(*own)
+                {
+                    return self.zeros(ty);
+                }
                 // The type may lack what its interface requires.
                 self.lw.program.lacks(&self.subst);
                 if self.lw.has_errors() {
@@ -67,7 +73,7 @@ impl Body<'_, '_, '_> {
         match &callable {
             Callable::Synthesized(member, of) => return self.synthesized(*member, *of, args, span),
             Callable::Func(f) => {
-                if self.lw.is_beyond(f.decl, span) {
+                if self.lw.is_left_to_link(f.decl) || self.lw.is_beyond(f.decl, span) {
                     return self.zeros(ty);
                 }
                 if let Some(values) = self.intrinsic_call(f, base, args, ty, span) {

@@ -67,6 +67,12 @@ impl Body<'_, '_, '_> {
                     return vec![self.cast_pointer(*handle, leaf.ty)];
                 }
             }
+            (TyKind::Scalar(_), TyKind::Pointer(_)) => {
+                let leaf = self.layout(to).leaves.first().map(|leaf| leaf.ty);
+                let (Some(&number), Some(leaf)) = (values.first(), leaf) else { return self.zeros(to) };
+                let bits = self.convert_leaf(number, Type::U64);
+                return vec![self.handle_of(bits, leaf)];
+            }
             (TyKind::Pointer(_), TyKind::Scalar(_)) => {
                 let Some(&handle) = values.first() else { return self.zeros(to) };
                 let ty = self.layout(to).leaves[0].ty;

@@ -1,10 +1,10 @@
 //! Entry points, and functions that the host calls.
 
 use check::Direction;
-use check::tables::{Callable, FuncRef};
+use check::tables::{Callable, FuncRef, Meaning};
 use check::types::{Ty, TyKind};
 use ir::{Builtin, Entry, Function, Op, Scalar, Type, Types, Value};
-use syntax::ast::ExprKind;
+use syntax::ast::{ExprKind, Modifiers};
 use syntax::{DeclId, Span, Symbol};
 
 use crate::body::Body;
@@ -74,6 +74,14 @@ impl Lowerer<'_> {
         found.unwrap_or(true)
     }
 
+    /// Returns true if an expression is the name of an `extern` constant.
+    fn names_extern(&self, e: syntax::ExprId) -> bool {
+        match self.program.tables.exprs[e].meaning {
+            Meaning::Var(decl) => self.program.ast.decls[decl].modifiers.has(Modifiers::EXTERN),
+            _ => false,
+        }
+    }
+
     /// The value of `[numthreads(x, y, z)]`, or of the file's `layout(local_size_x = x, …) in;`; missing numbers
     /// are 1.
     fn group_size(&mut self, decl: DeclId) -> [u32; 3] {
@@ -100,6 +108,8 @@ impl Lowerer<'_> {
             let value = literal.or_else(|| self.program.const_int_at(decl, arg));
             match value.and_then(|v| u32::try_from(v).ok()).filter(|&v| v > 0) {
                 Some(v) => size[k] = v,
+                // A check leaves an `extern` constant to the modules that the program is linked with.
+                None if self.accepts_pipelines && self.names_extern(arg) => {}
                 None => {
                     let span = self.program.ast.exprs[arg].span;
                     self.error("E0907", span, "the size of a thread group must be a positive constant");

@@ -1,6 +1,6 @@
 //! Lowering of expressions, with one match arm for each meaning.
 
-use check::tables::Meaning;
+use check::tables::{Callable, Meaning};
 use check::types::{Ty, TyKind, Val};
 use ir::build::float_bits;
 use ir::{Op, Scalar, Value};
@@ -65,6 +65,7 @@ impl Body<'_, '_, '_> {
                 }
                 match self.lw.program.val_int(&val, &self.subst) {
                     Some(n) => self.integer(n, ty),
+                    None if self.lw.accepts_pipelines => self.zeros(ty),
                     None => self.unsupported(span, "a generic value that only the link step knows is", ty),
                 }
             }
@@ -84,6 +85,12 @@ impl Body<'_, '_, '_> {
                 self.integer(n, ty)
             }
             Meaning::Func { .. } => self.unsupported(span, "a function as a value is", ty),
+            Meaning::Call { func: Callable::Func(func), base, args }
+                if self.lw.program.gives_place(func.decl) =>
+            {
+                let place = self.called_place(e, &func, base, &args, ty);
+                self.read(&place)
+            }
             Meaning::Call { func, base, args } => self.call_expr(e, &func, base, &args),
             Meaning::Init { init, args } => {
                 let init = self.lw.program.substitute_func(&init, &self.subst);

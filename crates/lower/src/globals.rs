@@ -3,7 +3,7 @@
 use check::Resolved;
 use check::tables::{FuncRef, Meaning};
 use check::types::{BufferKind, Ty, TyKind, Val};
-use ir::{Global, GlobalData, Op, Space, Types, Value};
+use ir::{Global, GlobalData, MemData, Op, Space, Types, Value};
 use syntax::ast::{DeclKind, Modifiers};
 use syntax::{DeclId, ExprId, Span};
 
@@ -42,7 +42,9 @@ impl Lowerer<'_> {
         if let TyKind::Array(element, None) = self.program.types[ty]
             && (self.holds_buffers(element) || matches!(self.program.types[element], TyKind::Buffer(..)))
         {
-            self.unsupported(span, "an array of resources without a length is");
+            if !self.accepts_pipelines {
+                self.unsupported(span, "an array of resources without a length is");
+            }
             return None;
         }
         if let Some(bad) = self.opaque_in(ty, is_memory, 0) {
@@ -50,7 +52,11 @@ impl Lowerer<'_> {
             self.unsupported(span, format_args!("the type `{name}` is"));
             return None;
         }
-        let mem = self.mem_type(types, element);
+        let mut mem = self.mem_type(types, element);
+        if let MemData::Handle(target) = self.mem[mem] {
+            let whole = self.whole_memory(types, target);
+            mem = self.mem.intern(MemData::Handle(whole));
+        }
         let has_init = node.kind.init().is_some() && !self.is_set_when_reached(decl);
         // Zero-initialised memory would be read as a value of the first type.
         let is_open = space == Space::Private && self.layout(types, ty).leaves.iter().any(|leaf| leaf.is_tag);
@@ -153,6 +159,9 @@ impl Body<'_, '_, '_> {
         let is_const = node.modifiers.has(Modifiers::CONST) || node.modifiers.has(Modifiers::LET);
         let is_static = node.modifiers.has(Modifiers::STATIC);
         if init.is_none() && is_const && is_static && node.modifiers.has(Modifiers::EXTERN) {
+            if self.lw.is_left_to_link(decl) {
+                return Place::value(ty, self.zeros(ty));
+            }
             // Zeros would be a value that was never given.
             let name = self.lw.program.ast.name(node.name).to_owned();
             let message = format!("`{name}` has no value");

@@ -102,6 +102,9 @@ impl Body<'_, '_, '_> {
             self.b.effect(Op::Barrier, &[]);
             return Some(self.convert(values, place.ty, ty, span));
         }
+        if let ("offset_of", &[Arg::Expr(whole), Arg::Expr(part)]) = (&*name, args) {
+            return Some(self.offset_of(whole, part, ty, span));
+        }
         if name == "static_assert" {
             if let Some(Arg::Expr(cond)) = args.first() {
                 self.static_assert(*cond);
@@ -147,6 +150,13 @@ impl Body<'_, '_, '_> {
                 return Some(value);
             }
             return Some(self.made_of_bits(sig.ret, (&value, param.ty), is_of_values, span));
+        }
+        if let ("string_hash", Some(&[text])) = (&*name, values.first().map(Vec::as_slice))
+            && self.is_chosen(text)
+        {
+            self.lw.error("E39999", span, "the text that `getStringHash` takes is only known at run time");
+            self.lw.help("take the hash of each literal, and choose among the hashes");
+            return Some(self.zeros(ty));
         }
         match self.operation(&name, &values, sig.ret) {
             Some(values) => Some(self.convert(values, sig.ret, ty, span)),
@@ -277,7 +287,9 @@ impl Body<'_, '_, '_> {
                 let to = self.layout(ty).leaves.first()?.ty;
                 self.convert_leaf(leaf(0)?, to)
             }
+            "string_hash" => self.string_hash(leaf(0)?),
             "on_device" => self.b.emit(Op::OnDevice, &[]),
+            "clock" => self.b.emit(Op::Clock, &[]),
             "buffer_address" => self.b.emit(Op::BufferAddress, &[leaf(0)?]),
             "buffer_len" => self.b.emit(Op::BufferLen, &[leaf(0)?]),
             "buffer_load" => {

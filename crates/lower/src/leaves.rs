@@ -159,8 +159,12 @@ impl Lowerer<'_> {
                 let leaves = self.layout_at(types, content, depth + 1).leaves.clone();
                 Layout { leaves, parts: Vec::new() }
             }
-            TyKind::Buffer(_, element) | TyKind::Pointer(element) => {
-                // The target of a pointer is not part of the value.
+            TyKind::Pointer(element) => {
+                let element = self.target_memory(types, element, depth);
+                one(types.buffer(element))
+            }
+            TyKind::Buffer(_, element) => {
+                // The target of a handle is not part of the value.
                 let outer = std::mem::take(&mut self.types.open);
                 let pointing = self.types.pointing.len();
                 self.types.pointing.extend(&outer);
@@ -316,7 +320,7 @@ impl Lowerer<'_> {
         self.program.lies_in_columns(ty) || layout.parts.iter().any(|p| self.holds_columns(types, p.ty))
     }
 
-    fn mem_type_at(&mut self, types: &mut Types, ty: Ty, depth: u32) -> MemType {
+    pub(crate) fn mem_type_at(&mut self, types: &mut Types, ty: Ty, depth: u32) -> MemType {
         if let Some(content) = self.block_content(ty).filter(|_| depth <= MAX_DEPTH) {
             return self.mem_type_at(types, content, depth + 1);
         }
@@ -357,7 +361,8 @@ impl Lowerer<'_> {
                 let (element, n) = self.array_of(ty)?;
                 MemData::Array(self.mem_type_at(types, element, depth + 1), n)
             }
-            TyKind::Buffer(_, element) | TyKind::Pointer(element) => {
+            TyKind::Pointer(element) => MemData::Handle(self.target_memory(types, element, depth)),
+            TyKind::Buffer(_, element) => {
                 let outer = std::mem::take(&mut self.types.data_layout);
                 let element = self.mem_type_at(types, element, depth + 1);
                 self.types.data_layout = outer;
@@ -368,7 +373,7 @@ impl Lowerer<'_> {
             _ => {
                 if self.types.pointing.contains(&ty) {
                     let name = self.program.type_name(ty);
-                    let what = format_args!("`{name}`, which contains a pointer to its own type, is");
+                    let what = format_args!("`{name}`, which contains a buffer of its own type, is");
                     self.unsupported(self.span_of_type(ty), what);
                 }
                 let layout = self.layout_at(types, ty, depth + 1);

@@ -28,10 +28,12 @@ mod globals;
 mod intrinsics;
 mod layout;
 mod leaves;
+mod linked;
 mod locals;
 mod loops;
 mod lowerer;
 mod memory;
+mod numbers;
 mod operators;
 mod packs;
 mod padded;
@@ -132,6 +134,7 @@ fn lower_round(
         too_large: false,
         wanted: FxIndexMap::default(),
         texts: IndexSet::default(),
+        text_hash: None,
     };
     for &entry in &request.entries {
         lowerer.entry(&mut types, entry);
@@ -144,12 +147,14 @@ fn lower_round(
     if !lowerer.has_errors() {
         lowerer.separate_views();
         lowerer.complete_formats();
+        lowerer.complete_hashes(&mut types);
         lowerer.check_addresses();
     }
     let Lowerer { mut module, mem, mut diagnostics, conformances, .. } = lowerer;
     module.types = types;
     module.mem = mem;
     sizes::check(&module, &mut diagnostics);
+    numbers::check(&mut module);
     room::check(&mut module);
     (Lowered { module, diagnostics, functions }, conformances)
 }

@@ -6,9 +6,9 @@ use check::tables::FuncRef;
 use check::types::Ty;
 use check::{Program, View};
 use indexmap::{IndexMap, IndexSet};
-use ir::{Func, Global, MemTypes, Module, Types, Value, Witness};
+use ir::{Func, Global, MemType, MemTypes, Module, Types, Value, Witness};
 use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
-use syntax::ast::{DeclKind, ExprKind};
+use syntax::ast::{DeclKind, ExprKind, Modifiers};
 use syntax::{DeclId, Diagnostic, ExprId, Span};
 
 use crate::declared::{Declared, Key, Written};
@@ -55,6 +55,8 @@ pub(crate) struct Lowerer<'p> {
     pub(crate) wanted: FxIndexMap<Node, Wanted>,
     /// The texts of strings; a string is an index into this table (`printf`).
     pub(crate) texts: IndexSet<String, FxBuildHasher>,
+    /// The function that gives the hash of a string, if the program needs it.
+    pub(crate) text_hash: Option<Func>,
 }
 
 /// Facts about types.
@@ -68,6 +70,12 @@ pub(crate) struct KnownTypes {
     /// The types whose layouts are being computed, and from which a pointer leads to the type that is being
     /// laid out.
     pub(crate) pointing: Vec<Ty>,
+    /// The types from whose fields a pointer leads back to them, and others.
+    pub(crate) linked: FxHashMap<Ty, bool>,
+    /// The memory that pointers to linked types lead to by name, and the types.
+    pub(crate) named: FxHashMap<MemType, Ty>,
+    /// Only the size of memory is asked for: pointers to linked types lead to bytes.
+    pub(crate) measuring: bool,
     /// The size in bytes of the values of existential types in memory.
     pub(crate) payloads: FxHashMap<Ty, u32>,
     /// The data layout of the memory type that is being made.
@@ -150,6 +158,19 @@ impl Lowerer<'_> {
         let name = named.map_or(String::new(), |d| self.program.ast.decl_name(d).to_string());
         self.needs_pipeline(span, &name, &pipeline);
         true
+    }
+
+    /// Returns true if a check leaves a declaration to the modules that the program is linked with: an `extern` one
+    /// that has no value or body here.
+    pub(crate) fn is_left_to_link(&self, decl: DeclId) -> bool {
+        let node = &self.program.ast.decls[decl];
+        let is_open = match &node.kind {
+            DeclKind::Var { init, .. } => init.is_none(),
+            DeclKind::Func { body, .. } => body.is_none(),
+            DeclKind::Struct { .. } => true,
+            _ => false,
+        };
+        self.accepts_pipelines && is_open && node.modifiers.has(Modifiers::EXTERN)
     }
 
     /// Adds a place to the last diagnostic.

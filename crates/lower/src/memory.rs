@@ -108,6 +108,12 @@ impl Body<'_, '_, '_> {
         part.is_some_and(|part| self.lw.mem.lies_in_columns(part))
     }
 
+    /// The type of the leaf at a place.
+    fn leaf_in(&mut self, memory: &Memory) -> Option<Type> {
+        let TypeData::Buffer(whole) = self.b.types[self.b.func.ty(memory.handle)] else { return None };
+        self.lw.mem.leaf_at(self.b.types, whole, &memory.ir_path())
+    }
+
     /// Returns true if a type is a single leaf of the same shape in memory, too.
     fn is_memory_leaf(&mut self, memory: &Memory, ty: Ty) -> bool {
         let mem = self.lw.mem_type(self.b.types, ty);
@@ -141,9 +147,12 @@ impl Body<'_, '_, '_> {
             })];
         }
         if self.is_memory_leaf(memory, ty) {
-            let value =
-                self.b.emit_typed(Op::BufferLoad(memory.ir_path()), &memory.operands(), layout.leaves[0].ty);
-            return vec![value];
+            let to = layout.leaves[0].ty;
+            let own = self.leaf_in(memory).unwrap_or(to);
+            let value = self.b.emit_typed(Op::BufferLoad(memory.ir_path()), &memory.operands(), own);
+            // The host's memory has the fields of a type where pointers may only have its name.
+            let is_named = own != to && matches!(self.b.types[own], TypeData::Buffer(_));
+            return vec![if is_named { self.cast_pointer(value, to) } else { value }];
         }
         if let Some((element, n)) = self.lw.array_of(ty) {
             if n <= UNROLLED {
@@ -202,10 +211,6 @@ impl Body<'_, '_, '_> {
             return;
         }
         if self.is_memory_leaf(memory, ty) {
-            if !self.is_data(values[0]) {
-                let span = self.source_span();
-                return self.lw.unsupported(span, "to store a pointer or a buffer in memory is");
-            }
             return self.store(memory, values[0]);
         }
         if let Some((element, n)) = self.lw.array_of(ty) {

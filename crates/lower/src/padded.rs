@@ -83,7 +83,9 @@ impl Body<'_, '_, '_> {
     pub(crate) fn is_padded(&mut self, memory: &Memory, ty: Ty) -> bool {
         let layout = self.layout(ty);
         let [leaf] = &layout.leaves[..] else { return false };
-        if !layout.parts.is_empty() || memory.row.is_some() {
+        // A pointer is one word, whatever it leads to.
+        let is_pointer = matches!(self.b.types[leaf.ty], TypeData::Buffer(_));
+        if !layout.parts.is_empty() || memory.row.is_some() || is_pointer {
             return false;
         }
         let Some(stored) = self.stored(memory) else { return false };

@@ -5,7 +5,7 @@
 //! whole, replacing the part, and writing the whole back.
 
 use check::Accessors;
-use check::tables::Meaning;
+use check::tables::{Callable, Meaning};
 use check::types::{BufferKind, Ty, TyKind};
 use ir::{Op, Step, Value};
 use smallvec::SmallVec;
@@ -163,6 +163,11 @@ impl Body<'_, '_, '_> {
                 self.content_place(ty, handle)
             }
             Meaning::Same(inner) => self.place_as_context(inner),
+            Meaning::Call { func: Callable::Func(func), base, args }
+                if self.lw.program.gives_place(func.decl) =>
+            {
+                self.called_place(e, &func, base, &args, ty)
+            }
             Meaning::Each(inner) => {
                 let span = self.span_of(e);
                 self.each_place(inner, ty, span)
@@ -227,6 +232,7 @@ impl Body<'_, '_, '_> {
 
     /// The first element of memory.
     pub(crate) fn content_place(&mut self, ty: Ty, handle: Value) -> Place {
+        let handle = self.opened(handle);
         let zero = self.b.u32(0);
         Place::memory(ty, handle, zero)
     }
@@ -283,6 +289,11 @@ impl Body<'_, '_, '_> {
                 {
                     return place;
                 }
+                if self.lw.accepts_pipelines && self.lw.holds_buffers(element) {
+                    // How many resources there are, the host says.
+                    let values = self.zeros(ty);
+                    return Place::value(ty, values);
+                }
                 let what = "an element of an array without a length in memory is";
                 let values = self.unsupported(self.span_of(e), what, ty);
                 self.lw
@@ -294,6 +305,7 @@ impl Body<'_, '_, '_> {
             TyKind::Buffer(..) | TyKind::Pointer(_) => {
                 let handle = self.read(&base);
                 let Some(&handle) = handle.first() else { return Place::value(ty, Vec::new()) };
+                let handle = self.opened(handle);
                 Place::memory(ty, handle, index)
             }
             _ => {

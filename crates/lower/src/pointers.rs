@@ -55,10 +55,6 @@ impl Body<'_, '_, '_> {
         if self.differentiable && has_tangent {
             self.lw.unsupported(span, "the address of a variable that has a derivative is");
         }
-        let layout = self.layout(ty);
-        if layout.leaves.iter().any(|leaf| self.b.types.scalar_of(leaf.ty).is_none()) {
-            self.lw.unsupported(span, "the address of a variable that holds a buffer or a pointer is");
-        }
         let mem = self.lw.mem_type(self.b.types, ty);
         let data = GlobalData { name, space: Space::Private, ty: mem, init: None, span: ir_span(span) };
         let global = self.lw.module.globals.push(data);
@@ -134,6 +130,13 @@ impl Body<'_, '_, '_> {
         e: ExprId,
     ) -> Option<Place> {
         let Meaning::Index { base, .. } = self.lw.program.tables.exprs[e].meaning else { return None };
+        if memory.path.is_empty() {
+            // The pointer leads to an array without a length.
+            let first = self.convert_leaf(memory.element, ir::Type::I64);
+            let by = self.convert_leaf(index, ir::Type::I64);
+            let at = self.b.emit(Op::Add, &[first, by]);
+            return Some(Place::memory(element, memory.handle, at));
+        }
         let TypeData::Buffer(whole) = self.b.types[self.b.func.ty(memory.handle)] else { return None };
         let [Step::Static(field)] = memory.path[..] else { return None };
         let MemData::Struct { fields, .. } = &self.lw.mem[whole] else { return None };
@@ -190,6 +193,59 @@ impl Body<'_, '_, '_> {
         sum
     }
 
+    /// Lowers `__offsetOf(whole, part)`: the bytes from a value in memory to a part of it, which is named as fields and
+    /// elements of the same expression.
+    pub(crate) fn offset_of(
+        &mut self,
+        whole: ExprId,
+        part: ExprId,
+        ty: Ty,
+        span: syntax::Span,
+    ) -> Vec<Value> {
+        let own = self.expr_ty(whole);
+        let memory = self.lw.mem_type(self.b.types, own);
+        let handle = self.b.types.buffer(memory);
+        let handle = self.b.zero(handle);
+        let root = self.content_place(own, handle);
+        let Some(place) = self.part_of(root, whole, part) else {
+            let message = "`__offsetOf` takes a variable and a field of this variable";
+            self.lw.error("E39999", span, message);
+            return self.zeros(ty);
+        };
+        let PlaceKind::Memory(memory) = place.kind else { return self.zeros(ty) };
+        let bytes = self.byte_of(&memory);
+        let leaf = self.leaf_types(ty);
+        leaf.first().map(|&leaf| self.convert_leaf(bytes, leaf)).into_iter().collect()
+    }
+
+    /// The part that an expression names, where `root` stands for the variable that `whole` names.
+    fn part_of(&mut self, root: Place, whole: ExprId, part: ExprId) -> Option<Place> {
+        let exprs = &self.lw.program.tables.exprs;
+        let ty = exprs[part].ty;
+        match exprs[part].meaning.clone() {
+            Meaning::Var(decl) => {
+                let mut own = whole;
+                while let Meaning::Same(inner) = exprs[own].meaning {
+                    own = inner;
+                }
+                matches!(exprs[own].meaning, Meaning::Var(other) if other == decl).then_some(root)
+            }
+            Meaning::Same(inner) => self.part_of(root, whole, inner),
+            Meaning::Field { base: Some(base), field } => {
+                let base = self.part_of(root, whole, base)?;
+                let ty = self.ty(ty);
+                Some(self.field_place(base, field, ty, part))
+            }
+            Meaning::Index { base, index } => {
+                let base = self.part_of(root, whole, base)?;
+                let ty = self.ty(ty);
+                let &index = self.expr(index).first()?;
+                Some(self.index_place(base, index, ty, part))
+            }
+            _ => None,
+        }
+    }
+
     /// Casts a pointer to one with elements of another type.
     pub(crate) fn cast_pointer(&mut self, handle: Value, to: ir::Type) -> Value {
         if self.b.func.ty(handle) == to {
@@ -199,16 +255,33 @@ impl Body<'_, '_, '_> {
         self.b.emit_typed(Op::BufferCast(Rest::Kept), &[handle, zero], to)
     }
 
-    /// The address that a handle points to, as a number of type `to`.
+    /// The number that stands for a handle, as one of type `to`.
     pub(crate) fn address(&mut self, handle: Value, to: ir::Type) -> Value {
+        let bits = self.b.emit(Op::HandleBits, &[handle]);
+        self.convert_leaf(bits, to)
+    }
+
+    /// The handle of type `to` that a number (`u64`) stands for: the one that the number was made of, if that is known.
+    pub(crate) fn handle_of(&mut self, bits: Value, to: ir::Type) -> Value {
+        let own = self.b.func.insts.iter().rev().take(256).find_map(|(_, data)| {
+            (data.op == Op::HandleBits && data.results[0] == bits).then(|| data.args[0])
+        });
+        match own {
+            Some(handle) if self.b.func.ty(handle) == to => handle,
+            Some(handle) => self.cast_pointer(handle, to),
+            None => self.b.emit_typed(Op::HandleOf, &[bits], to),
+        }
+    }
+
+    /// The address that a handle points to, as a number.
+    fn place_number(&mut self, handle: Value) -> Value {
         let words = self.b.emit(Op::BufferAddress, &[handle]);
         let low = self.b.emit(Op::Extract(0), &[words]);
         let high = self.b.emit(Op::Extract(1), &[words]);
-        let (low, high) = (self.convert_leaf(low, ir::Type::U64), self.convert_leaf(high, ir::Type::U64));
-        let by = self.b.constant(Scalar::U64, 32);
+        let (low, high) = (self.convert_leaf(low, ir::Type::I64), self.convert_leaf(high, ir::Type::I64));
+        let by = self.b.constant(Scalar::I64, 32);
         let high = self.b.emit(Op::Shl, &[high, by]);
-        let all = self.b.emit(Op::Or, &[high, low]);
-        self.convert_leaf(all, to)
+        self.b.emit(Op::Or, &[high, low])
     }
 
     /// Emits a test that two handles point to the same address.
@@ -253,7 +326,7 @@ impl Body<'_, '_, '_> {
                 }
                 _ => {}
             }
-            let (x, y) = (self.address(a, ir::Type::I64), self.address(b, ir::Type::I64));
+            let (x, y) = (self.place_number(a), self.place_number(b));
             if op != BinaryOp::Sub {
                 return self.binary_leaf(op, x, y);
             }

@@ -1,4 +1,4 @@
-//! `printf`, and strings as values.
+//! `printf`, strings as values, and their hashes.
 //!
 //! A string is an index into a table of the program's texts, so it can be passed, returned and selected like
 //! an integer on every backend. A literal among the arguments of `printf` becomes part of the format; the
@@ -7,7 +7,7 @@
 use check::tables::{Arg, Meaning};
 use check::types::Ty;
 use ir::printf::{self, Replacement, choice_of_texts};
-use ir::{Op, Scalar, Type, TypeData, Value};
+use ir::{Builder, Func, Function, Op, Scalar, Slot, Type, TypeData, Types, Value, scalar};
 use syntax::ast::ExprKind;
 use syntax::{ExprId, Span};
 
@@ -22,6 +22,38 @@ impl Lowerer<'_> {
             self.texts.insert(String::new());
         }
         self.texts.insert_full(text.to_owned()).0 as u64
+    }
+
+    /// The function that gives the hash of a string; its body follows when all texts are known.
+    fn hash_function(&mut self) -> Func {
+        if let Some(func) = self.text_hash {
+            return func;
+        }
+        let slot = |ty| Slot { ty, diff: false, linear: false, name: None };
+        let func = Function {
+            name: "getStringHash".into(),
+            params: vec![slot(Type::U32)],
+            results: vec![slot(Type::I32)],
+            ..Function::default()
+        };
+        let func = self.module.funcs.push(func);
+        self.text_hash = Some(func);
+        func
+    }
+
+    /// Gives the function of hashes a body: a choice among the texts.
+    pub(crate) fn complete_hashes(&mut self, types: &mut Types) {
+        let Some(func) = self.text_hash else { return };
+        let slots = self.module.funcs[func].results.clone();
+        let mut b = Builder::new(types, "getStringHash");
+        let index = b.param(self.module.funcs[func].params[0].clone());
+        let mut hash = b.constant(Scalar::I32, 0);
+        for (k, text) in self.texts.iter().enumerate() {
+            let (own, number) = (b.constant(Scalar::I32, text_hash(text)), b.u32(k as u32));
+            let is = b.emit(Op::Eq, &[index, number]);
+            hash = b.emit(Op::Select, &[is, own, hash]);
+        }
+        self.module.funcs[func] = b.finish(vec![hash], slots);
     }
 
     /// Inserts the table into the formats that need it.
@@ -40,7 +72,29 @@ impl Lowerer<'_> {
     }
 }
 
+/// The hash of a text, of its bytes: `h ↦ c + (h << 6) + (h << 16) - h`, in 32 bits.
+fn text_hash(text: &str) -> u64 {
+    let step = |h: u32, c: u8| u32::from(c).wrapping_add(h << 6).wrapping_add(h << 16).wrapping_sub(h);
+    scalar::canonical(Scalar::I32, text.bytes().fold(0, step).into())
+}
+
 impl Body<'_, '_, '_> {
+    /// The hash of a string, given by its index in the table of texts.
+    pub(crate) fn string_hash(&mut self, index: Value) -> Value {
+        let known = self.constant_of(index).and_then(|k| self.lw.texts.get_index(k as usize));
+        if let Some(hash) = known.map(|text| text_hash(text)) {
+            return self.b.constant(Scalar::I32, hash);
+        }
+        let func = self.lw.hash_function();
+        self.b.emit_typed(Op::Call(func), &[index], Type::I32)
+    }
+
+    /// Returns true if a string is neither a literal nor given to this function: it is chosen here, or read from memory.
+    pub(crate) fn is_chosen(&self, index: Value) -> bool {
+        let ops = self.b.func.insts.values().find(|data| data.results.contains(&index)).map(|data| &data.op);
+        ops.is_some_and(|op| !matches!(op, Op::Const(_) | Op::Call(_)))
+    }
+
     /// Lowers `printf(format, args…)`; vectors are passed as their lanes, floats as doubles, as in C.
     pub(crate) fn printf(&mut self, args: &[Arg], span: Span) -> Vec<Value> {
         let mut exprs = args.iter().filter_map(|a| match a {

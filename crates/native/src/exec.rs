@@ -36,6 +36,8 @@ static STACKS: Mutex<Vec<DefaultStack>> = Mutex::new(Vec::new());
 struct Thread {
     ctx: Box<Context>,
     globals: Vec<Desc>,
+    /// The same memory in bytes, for handles that are numbers.
+    _handles: Vec<Desc>,
     /// Memory of private globals, kept for its descriptors.
     private: Vec<Vec<u128>>,
     stack: Option<DefaultStack>,
@@ -72,8 +74,8 @@ impl<'c> Worker<'c> {
     }
 
     /// A worker on these buffers: first one for each of the module's globals, where entries for group-shared
-    /// and private globals are ignored, then the buffers that only handles in memory refer to. A missing
-    /// buffer has no elements.
+    /// and private globals are ignored, then the buffers that only handles in memory refer to, whose elements are
+    /// bytes. A missing buffer has no elements.
     ///
     /// # Safety
     /// While the worker is used, each buffer is memory of the given number of elements of the global's type,
@@ -375,12 +377,27 @@ impl<'c> Worker<'c> {
         ctx.output.printer = self.printer.clone();
         ctx.globals = globals.as_ptr();
         ctx.alone = u32::from(self.alone);
-        ctx.handles = globals.as_ptr();
-        ctx.handle_count = globals.len() as u64;
+        let sizes = compiled.globals.iter().map(|shape| shape.bytes.max(1)).chain(std::iter::repeat(1));
+        let handles: Vec<Desc> = globals
+            .iter()
+            .zip(sizes)
+            .map(|(desc, size)| Desc { count: desc.count * size, ..*desc })
+            .collect();
+        ctx.handles = handles.as_ptr();
+        ctx.handle_count = handles.len() as u64;
         let reserve = compiled.stack_need + HELPERS;
         let stack = stack.max(compiled.recursion_need.min(LARGEST));
         let stack = new_stack(stack + reserve);
-        Thread { ctx, globals, private, stack, stack_range: (0, 0), reserve, flush: self.flush }
+        Thread {
+            ctx,
+            globals,
+            _handles: handles,
+            private,
+            stack,
+            stack_range: (0, 0),
+            reserve,
+            flush: self.flush,
+        }
     }
 
     fn put_thread(&mut self, k: usize, thread: Thread) {

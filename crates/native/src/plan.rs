@@ -85,6 +85,8 @@ pub struct Plan {
     pub has_waves: bool,
     /// The element types of buffers whose last element may be present only in part.
     pub partial: FxHashSet<MemType>,
+    /// Pointers are made of numbers, or stored as such; otherwise numbers only tell pointers apart.
+    pub numbers: bool,
     /// The number of elements that the code takes read-only memory to have: see [`room`].
     pub room: SecondaryMap<ir::Global, u64>,
     callees: SecondaryMap<Func, Vec<Func>>,
@@ -94,7 +96,8 @@ impl Plan {
     /// The plan for `roots` and all functions that they reach.
     pub fn new(module: &Module, roots: impl Iterator<Item = Func>) -> Plan {
         let partial = ir::analysis::room::partial_elements(module);
-        let mut plan = Plan { largest: 64, partial, ..Plan::default() };
+        let numbers = ir::analysis::room::numbered_handle(module).is_some();
+        let mut plan = Plan { largest: 64, partial, numbers, ..Plan::default() };
         let mut callees: SecondaryMap<Func, Vec<Func>> = SecondaryMap::new();
         let inits: Vec<Func> = module.globals.values().filter_map(|g| g.init).collect();
         // A depth-first search with an explicit stack: the order is the postorder.

@@ -214,8 +214,8 @@ impl Buffers {
                 let number = self.all.len();
                 self.all.push(buffer);
                 self.pointees[global.index()] = Some(number);
-                // A pointer in memory is the number of a buffer, counted from 1.
-                self.all[global.index()] = Buffer::new(&(number as u64 + 1).to_le_bytes(), 8);
+                let bits = ir::interp::handle_bits(number as u64, 0);
+                self.all[global.index()] = Buffer::new(&bits.to_le_bytes(), 8);
             }
         }
     }
@@ -270,15 +270,20 @@ impl Buffers {
 
     /// The bits of a pointer to the bytes bound to a global.
     pub fn pointer(&self, global: Global) -> u64 {
-        self.number(global) as u64 + 1
+        ir::interp::handle_bits(self.number(global) as u64, 0)
     }
 
     pub(crate) fn number(&self, global: Global) -> usize {
         self.pointees[global.index()].unwrap_or(global.index())
     }
 
-    /// The descriptors of the buffers for compiled code.
+    /// The descriptors of the buffers for compiled code; of those that only pointers lead to, the elements are bytes.
     pub(crate) fn descs(&mut self) -> Vec<Desc> {
-        self.all.iter_mut().map(Buffer::desc).collect()
+        let own = self.pointees.len();
+        let desc = |(k, buffer): (usize, &mut Buffer)| match buffer.desc() {
+            desc if k < own => desc,
+            desc => Desc { count: desc.count * buffer.element.max(1), ..desc },
+        };
+        self.all.iter_mut().enumerate().map(desc).collect()
     }
 }

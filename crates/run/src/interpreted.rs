@@ -83,8 +83,15 @@ impl Host for Thread<'_> {
         let at = at as usize;
         self.memory(buffer)[at..at + bytes.len()].copy_from_slice(bytes);
     }
-    fn pointee(&mut self, bits: u64) -> Option<u32> {
-        bits.checked_sub(1).filter(|&n| n < self.buffers.all.len() as u64).map(|n| n as u32)
+    fn numbered(&mut self, number: u64) -> Option<u32> {
+        let global = usize::try_from(number).ok().filter(|&n| n < self.module.globals.len());
+        match global {
+            Some(n) => self.global(Global::from_u32(n as u32)),
+            None => (number < self.buffers.all.len() as u64).then_some(number as u32),
+        }
+    }
+    fn number(&mut self, buffer: u32) -> u64 {
+        u64::from(buffer & !(SHARED | PRIVATE))
     }
     fn builtin(&mut self, builtin: Builtin) -> [u32; 3] {
         let Place { size, group, local } = self.place;

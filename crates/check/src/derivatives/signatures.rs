@@ -7,8 +7,8 @@
 
 use std::rc::Rc;
 
-use syntax::DeclId;
-use syntax::ast::{AccessorKind, DeclKind, Modifiers};
+use syntax::ast::{AccessorKind, DeclKind, ExprKind, Modifiers};
+use syntax::{DeclId, ExprId};
 
 use crate::exprs::infer::Checker;
 use crate::program::Program;
@@ -35,6 +35,11 @@ impl Program {
             DeclKind::Var { ty: Some(ty), init, .. } => {
                 let declared = Checker::new(self, decl).type_expr(ty);
                 let declared = self.ordered_as(decl, declared);
+                if self.is_ref(ty) && !self.is_core(decl) {
+                    let message =
+                        "`Ref<T>` is for the results and parameters of functions: a variable cannot be one";
+                    self.error("E39999", self.name_span(decl), message);
+                }
                 if init.is_none() && self.lacks_value(decl) {
                     let name = self.ast.decl_name(decl).to_owned();
                     self.error("E31225", self.name_span(decl), format!("the constant '{name}' has no value"));
@@ -138,6 +143,20 @@ impl Program {
         }
     }
 
+    /// Returns true for the type expression `Ref<T>`.
+    fn is_ref(&self, ty: ExprId) -> bool {
+        let ExprKind::Generic { base, .. } = self.ast.exprs[ty].kind else { return false };
+        matches!(self.ast.exprs[base].kind, ExprKind::Name(name) if self.ast.name(name) == "Ref")
+    }
+
+    /// Returns true if a call of a function is a place: its result is declared as `Ref<T>`.
+    pub fn gives_place(&self, decl: DeclId) -> bool {
+        match self.ast.decls[decl].kind {
+            DeclKind::Func { result: Some(result), .. } => self.is_ref(result),
+            _ => false,
+        }
+    }
+
     /// The signature as declared.
     pub(crate) fn raw_signature(&mut self, decl: DeclId) -> Rc<Signature> {
         if let Some(found) = self.queries.signatures.get(&decl) {
@@ -148,7 +167,10 @@ impl Program {
             let ty = self.decl_type(param);
             let ty = self.types.of_value(ty);
             let modifiers = self.ast.decls[param].modifiers;
-            let dir = Direction::of(modifiers);
+            let dir = match self.ast.decls[param].kind {
+                DeclKind::Param { ty: Some(ty), .. } if self.is_ref(ty) => Direction::Ref,
+                _ => Direction::of(modifiers),
+            };
             let no_diff = self.is_no_diff(param);
             let tangent = self.declared_tangent(ty, no_diff);
             params.push(ParamSig { decl: Some(param), ty, dir, no_diff, tangent });

@@ -192,7 +192,10 @@ impl Checker<'_> {
             if is_static && self.p.is_requirement(chosen.decl) || plain && !is_static { base } else { None };
         let func_ty = self.p.types.intern(TyKind::Function(chosen.decl, Vec::new()));
         self.set_value(callee, func_ty, Meaning::Func { func: chosen.callable.clone(), base });
-        self.set_value(expr, ty, Meaning::Call { func: chosen.callable, base, args })
+        let is_place = plain && self.p.gives_place(chosen.decl);
+        let ty = self.set_value(expr, ty, Meaning::Call { func: chosen.callable, base, args });
+        self.p.tables.exprs[expr].lvalue = is_place;
+        ty
     }
 
     /// Reports an operand of `__floatAsInt` that is not a constant of a floating-point type.

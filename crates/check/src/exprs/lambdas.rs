@@ -323,11 +323,13 @@ impl Checker<'_> {
     /// The name of a function as a value: `(params) => f(params)`. `None` if the name is overloaded.
     pub(crate) fn function_value(&mut self, expr: ExprId) -> Option<Ty> {
         let Ref::Funcs(candidates, None) = self.resolve(expr) else { return None };
-        let [candidate] = &candidates[..] else { return None };
-        if !candidate.ops.is_empty() {
-            return None;
-        }
-        let signature = self.function_signature(candidate)?;
+        // Of overloaded functions, the only one whose generic arguments are all given.
+        let mut known = candidates.iter().filter_map(|candidate| {
+            let is_plain = candidate.ops.is_empty();
+            let signature = if is_plain { self.function_signature(candidate) } else { None };
+            signature.map(|signature| (candidate, signature))
+        });
+        let (Some((candidate, signature)), None) = (known.next(), known.next()) else { return None };
         let span = self.span(expr);
         let lambda = self.lambda_struct(span);
         let func = self.p.add_owner(kw::CALL_OPERATOR, span, lambda);

@@ -259,6 +259,10 @@ impl Program {
         match magic {
             Some(Magic::Differentiable) => self.differential(base),
             Some(Magic::DifferentiablePtr) => self.pointer_differential(base),
+            Some(Magic::EnumType) => match self.types[base] {
+                TyKind::Enum(decl) => Some(self.enum_tag(decl)),
+                _ => None,
+            },
             _ => self.type_member(base, self.ast.decls[assoc].name),
         }
         .unwrap_or_else(|| {

@@ -24,6 +24,7 @@ const SHIFT: u32 = 4;
 pub(crate) const USER: Kinds = 256;
 /// Floats that are stored and converted only, which are no numbers to any interface.
 const STORED: Kinds = 512;
+const ENUM: Kinds = 1024;
 const NUMBERS: Kinds = SIGNED | UNSIGNED | FLOAT;
 /// Floating-point scalars, vectors and matrices.
 pub(crate) const FLOATS: Kinds = FLOAT | (FLOAT << SHIFT);
@@ -33,11 +34,12 @@ const fn shaped(scalars: Kinds) -> Kinds {
 }
 
 /// The interfaces by name, with the kinds of types that conform to them.
-const MAGIC: [(&str, Magic, Kinds); 21] = [
+const MAGIC: [(&str, Magic, Kinds); 22] = [
     ("IDifferentiable", Magic::Differentiable, FLOATS | USER),
     ("IDifferentiablePtrType", Magic::DifferentiablePtr, USER),
     ("IDefaultInitializable", Magic::DefaultInitializable, shaped(ALL_SCALARS) | USER),
     ("IOpaqueDescriptor", Magic::OpaqueDescriptor, USER),
+    ("__EnumType", Magic::EnumType, ENUM),
     ("__Elementwise", Magic::Elementwise, shaped(ALL_SCALARS)),
     ("__NumericElementwise", Magic::NumericElementwise, shaped(NUMBERS)),
     ("__IntElementwise", Magic::IntElementwise, shaped(SIGNED | UNSIGNED)),
@@ -76,6 +78,7 @@ impl Magic {
                 | Magic::DifferentiablePtr
                 | Magic::DefaultInitializable
                 | Magic::OpaqueDescriptor
+                | Magic::EnumType
                 | Magic::Ranged
         )
     }
@@ -167,6 +170,8 @@ pub(crate) enum NativeGeneric {
     Buffer(BufferKind),
     /// `DescriptorHandle<T>`: a resource, which is itself a handle here.
     Handle,
+    /// `Ref<T>`: a place of type `T`, as the result of a function or as a parameter.
+    Ref,
     /// A name that is known but not supported.
     Unsupported(Symbol),
 }
@@ -176,7 +181,7 @@ impl NativeGeneric {
     pub(crate) fn most_args(self) -> Option<usize> {
         match self {
             NativeGeneric::Pair | NativeGeneric::PtrPair | NativeGeneric::Optional => Some(1),
-            NativeGeneric::Handle => Some(1),
+            NativeGeneric::Handle | NativeGeneric::Ref => Some(1),
             NativeGeneric::Vector | NativeGeneric::CoopVec | NativeGeneric::Array => Some(2),
             NativeGeneric::Buffer(_) => Some(2),
             NativeGeneric::Matrix | NativeGeneric::Ptr => Some(4),
@@ -197,6 +202,7 @@ impl NativeGeneric {
             NativeGeneric::Optional => "Optional",
             NativeGeneric::Ptr => "Ptr",
             NativeGeneric::Handle => "DescriptorHandle",
+            NativeGeneric::Ref => "Ref",
             NativeGeneric::Buffer(kind) => kind.name(),
             NativeGeneric::Unsupported(_) => "this type",
         }
@@ -219,6 +225,7 @@ impl NativeGeneric {
             | "RasterizerOrderedBuffer" => NativeGeneric::Buffer(BufferKind::RWStructuredBuffer),
             "StructuredBuffer" | "Buffer" => NativeGeneric::Buffer(BufferKind::StructuredBuffer),
             "DescriptorHandle" => NativeGeneric::Handle,
+            "Ref" => NativeGeneric::Ref,
             "ConstantBuffer" | "TextureBuffer" => NativeGeneric::Buffer(BufferKind::ConstantBuffer),
             "ParameterBlock" => NativeGeneric::Buffer(BufferKind::ParameterBlock),
             "AppendStructuredBuffer" | "ConsumeStructuredBuffer" | "Result" => {
@@ -246,7 +253,7 @@ impl Program {
         }
         match name {
             "void" => return Some(Ty::VOID),
-            "String" | "NativeString" => return Some(Ty::STRING),
+            "String" | "NativeString" | "string" => return Some(Ty::STRING),
             "vector" => return self.native_default(NativeGeneric::Vector),
             "matrix" => return self.native_default(NativeGeneric::Matrix),
             _ => {}
@@ -302,9 +309,10 @@ impl Program {
             TyKind::Vector(element, _) | TyKind::Matrix(element, ..) => {
                 (self.kinds_of(element) & ALL_SCALARS) << SHIFT
             }
-            TyKind::Enum(_) | TyKind::Struct(..) => USER,
+            TyKind::Enum(_) => USER | ENUM,
+            TyKind::Struct(..) => USER,
             _ if self.types.is_abstract(ty) => {
-                let all = shaped(ALL_SCALARS) | USER;
+                let all = shaped(ALL_SCALARS) | USER | ENUM;
                 self.magics_of(ty).into_iter().fold(all, |kinds, magic| kinds & magic.kinds())
             }
             _ => 0,
@@ -349,6 +357,9 @@ impl Program {
     /// Returns true if a type other than a user's type conforms to an interface of the library.
     pub(crate) fn conforms_natively(&mut self, ty: Ty, magic: Magic) -> bool {
         let kinds = self.kinds_of(ty);
+        if let (TyKind::Enum(_), Magic::EnumType) = (&self.types[ty], magic) {
+            return true;
+        }
         kinds != 0 && kinds & USER == 0 && kinds & !magic.kinds() == 0
     }
 

@@ -132,6 +132,9 @@ impl Program {
             (TyKind::Pointer(_), TyKind::Pointer(to)) => {
                 (source.explicit || to == Ty::VOID).then_some(GENERAL)
             }
+            (TyKind::Scalar(number), TyKind::Pointer(_)) => {
+                (source.explicit && number.is_int()).then_some(GENERAL)
+            }
             (TyKind::Pointer(_), TyKind::Scalar(Scalar::UInt64 | Scalar::Int64)) => {
                 source.explicit.then_some(GENERAL)
             }
@@ -167,6 +170,12 @@ impl Program {
             (_, TyKind::Matrix(element, ..)) if self.types.is_abstract(from) => {
                 (element == from).then_some(MATRIX_SPLAT)
             }
+            // An enumeration.
+            (_, TyKind::Scalar(Scalar::Bool))
+                if self.types.is_abstract(from) && self.kinds_of(from) == Magic::EnumType.kinds() =>
+            {
+                Some(GENERAL)
+            }
             (_, to_kind) if self.types.is_abstract(from) => {
                 let is_number = matches!(to_kind, TyKind::Scalar(_))
                     || self.types.is_abstract(to) && self.has_operators(to);
@@ -189,6 +198,16 @@ impl Program {
                 let constraints = self.constraints_of(owner);
                 if constraints.equal.iter().any(|&(a, b)| (a, b) == (from, to) || (b, a) == (from, to)) {
                     return Some(NONE);
+                }
+                // A parameter that is a known type converts as this type does.
+                let both = constraints.equal.iter().flat_map(|&(a, b)| [(a, b), (b, a)]);
+                let same = both.filter(|pair| !self.types.is_abstract(pair.1)).find_map(|(a, b)| match () {
+                    () if a == from => Some((b, to)),
+                    () if a == to => Some((from, b)),
+                    () => None,
+                });
+                if let Some((from, to)) = same {
+                    return self.conversion(from, to, source);
                 }
                 let found = constraints.converts.iter().find(|c| c.0 == to && c.1 == from);
                 if let Some(&(_, _, implicit)) = found

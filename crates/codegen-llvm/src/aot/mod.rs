@@ -395,6 +395,12 @@ fn kernel(all: &mut String, module: &Module, k: usize, text: &Text) -> Result<()
     if bound(module).any(|(_, g)| has_handle(g.ty)) {
         return Err("a kernel with pointers or buffer handles in memory");
     }
+    if module.funcs.values().any(|f| f.insts.values().any(|data| data.op == ir::Op::Clock)) {
+        return Err("a kernel that reads a clock");
+    }
+    if ir::analysis::room::numbered_handle(module).is_some() {
+        return Err("a kernel that makes pointers of numbers, or numbers of pointers");
+    }
     let [x, y, z] = entry.group_size;
     let each = threads(entry);
     let facts = text.plan.facts[entry.func];

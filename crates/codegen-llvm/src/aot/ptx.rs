@@ -189,6 +189,13 @@ fn check(module: &Module, text: &Text) -> Result<(), Unsupported> {
     if let Some((_, g)) = bound(module).find(|(_, g)| has_handle(content(g))) {
         return Err(refuse(&format!("`{}`, which has pointers or buffers in memory", g.name), g.span));
     }
+    let mut insts = module.funcs.values().flat_map(|f| f.insts.values());
+    if let Some(data) = insts.find(|data| data.op == ir::Op::Clock) {
+        return Err(refuse("a clock", data.span));
+    }
+    if let Some(data) = ir::analysis::room::numbered_handle(module) {
+        return Err(refuse("a pointer that is made of a number, or becomes one", data.span));
+    }
     for &func in &text.plan.order {
         let f = &module.funcs[func];
         if text.plan.facts[func].recursive {
@@ -303,14 +310,15 @@ fn kernel(all: &mut String, module: &Module, k: usize, own: &PtxEntry, text: &Te
             globals.push((g.as_u32(), format!("%d{n}"), format!("%c{n}")));
             continue;
         }
-        // A pointer in memory is the number of its pointee, from 1.
+        // A pointer in memory is the number of its pointee, whose descriptor counts bytes.
         let _ = write!(
             all,
             "  %pointee{n} = getelementptr {{ ptr, i64 }}, ptr %pointees, i64 {n_pointers}\n  \
              store ptr %d{n}, ptr %pointee{n}\n  %many{n} = getelementptr i8, ptr %pointee{n}, i64 8\n  \
-             store i64 %c{n}, ptr %many{n}\n  %pointer{n} = alloca i64, align 16\n  \
-             store i64 {number}, ptr %pointer{n}\n",
-            number = n_pointers + 1
+             %bytes{n} = mul i64 %c{n}, {size}\n  store i64 %bytes{n}, ptr %many{n}\n  \
+             %pointer{n} = alloca i64, align 16\n  store i64 {number}, ptr %pointer{n}\n",
+            size = module.mem.size(data.pointee(&module.mem).unwrap_or(data.ty)),
+            number = ir::interp::handle_bits(n_pointers as u64, 0)
         );
         n_pointers += 1;
         globals.push((g.as_u32(), format!("%pointer{n}"), "1".into()));

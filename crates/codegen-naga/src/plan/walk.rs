@@ -122,6 +122,11 @@ impl Walker<'_, '_> {
             Op::BufferLen | Op::BufferAddress => {
                 self.bases(data.args[0], span)?;
             }
+            Op::HandleBits | Op::HandleOf => {
+                let what = "a pointer that is made of a number, or becomes one";
+                return Err(self.planner.refuse(what, "devices have no pointers", span));
+            }
+            Op::Clock => return Err(self.planner.refuse("a clock", "it has none", span)),
             Op::Zero => self.zero(data.results[0]),
             Op::Detach => {
                 let arg = self.arg(data.args[0]);

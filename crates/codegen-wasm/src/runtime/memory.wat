@@ -107,8 +107,12 @@
 
   ;; Memory for elements of a size that pointers in memory refer to, by the number of the descriptor.
   (func (export "pointee") (param $number i32) (param $size i32) (param $n i32) (result i32)
+    (local $bytes i64)
     (if (i64.ge_u (i64.extend_i32_u (local.get $number)) (i64.load (global.get $handle_count))) (then (unreachable)))
-    (call $bind (local.get $number) (local.get $n) (local.get $size) (i32.const 0)))
+    (local.set $bytes (i64.mul (i64.extend_i32_u (local.get $n)) (i64.extend_i32_u (local.get $size))))
+    (if (i64.ge_u (local.get $bytes) (i64.const 0x100000000)) (then (unreachable)))
+    ;; The descriptor counts bytes.
+    (call $bind (local.get $number) (i32.wrap_i64 (local.get $bytes)) (i32.const 1) (i32.const 0)))
 
   (func $describe (param $at i32) (param $all i32)
     (global.set $globals (local.get $at))

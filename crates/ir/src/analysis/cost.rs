@@ -57,7 +57,14 @@ pub fn again(types: &Types, func: &Function, inst: Inst) -> Option<u64> {
         ) => per_lane(2),
         Op::Math(Math::Sqrt) => per_lane(6),
         Op::Math(_) => per_lane(30),
-        Op::BufferOffset | Op::BufferCast(_) | Op::BufferLen | Op::BufferAddress | Op::OnDevice => Some(OP),
+        Op::BufferOffset
+        | Op::BufferCast(_)
+        | Op::BufferLen
+        | Op::BufferAddress
+        | Op::HandleBits
+        | Op::HandleOf
+        | Op::Clock
+        | Op::OnDevice => Some(OP),
         _ => None,
     }
 }

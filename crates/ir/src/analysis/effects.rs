@@ -144,6 +144,8 @@ impl Summaries {
                 Effects { reads: true, writes: true, hangs: false }
             }
             Op::Printf(_) | Op::Assert(_) => Effects { writes: true, ..Effects::NONE },
+            // Two readings of a clock are never one.
+            Op::Clock => Effects { reads: true, writes: true, hangs: false },
             Op::CheckFinite(_) => Effects { hangs: true, ..Effects::NONE },
             Op::Loop(_) => Effects { hangs: true, ..Effects::NONE },
             Op::For(info) => Effects { hangs: info.max_iters.is_some(), ..Effects::NONE },

@@ -9,7 +9,7 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::entities::{Inst, MemType, Value};
-use crate::function::Function;
+use crate::function::{Function, InstData};
 use crate::memory::MemData;
 use crate::module::Module;
 use crate::ops::{Op, Rest};
@@ -21,9 +21,10 @@ pub fn partial_elements(module: &Module) -> FxHashSet<MemType> {
     // A divisor of the memory's size in bytes; 0 for a type that no handle leads to.
     let mut units: FxHashMap<MemType, u64> = FxHashMap::default();
     let whole = |ty: MemType| module.mem.size(ty).max(1);
+    let made = numbered_handle(module).is_some();
     for (_, data) in module.mem.iter() {
         if let MemData::Handle(ty) = *data {
-            units.insert(ty, whole(ty));
+            units.insert(ty, if made { 1 } else { whole(ty) });
         }
     }
     for global in module.globals.values() {
@@ -34,6 +35,12 @@ pub fn partial_elements(module: &Module) -> FxHashSet<MemType> {
         func.walk(func.body(), &mut |inst| {
             let data = &func.insts[inst];
             defs.extend(data.results.iter().map(|&r| (r, inst)));
+            if data.op == Op::HandleOf
+                && let TypeData::Buffer(to) = module.types[func.ty(data.results[0])]
+            {
+                // The number may stand for any byte of any memory.
+                units.insert(to, 1);
+            }
             let Op::BufferCast(rest) = data.op else { return };
             let ends = (module.types[func.ty(data.args[0])], module.types[func.ty(data.results[0])]);
             if let (TypeData::Buffer(from), TypeData::Buffer(to)) = ends {
@@ -63,6 +70,18 @@ pub fn partial_elements(module: &Module) -> FxHashSet<MemType> {
         }
     }
     units.into_iter().filter(|&(ty, unit)| !unit.is_multiple_of(whole(ty))).map(|(ty, _)| ty).collect()
+}
+
+/// The first instruction that makes a handle of a number, or stores one as a number. In a module without such
+/// instructions, numbers only tell handles apart.
+pub fn numbered_handle(module: &Module) -> Option<&InstData> {
+    let mut all = module.funcs.values().flat_map(|func| func.insts.values().map(move |data| (func, data)));
+    all.find(|(func, data)| data.op == Op::HandleOf || stores_handle(module, func, data)).map(|found| found.1)
+}
+
+fn stores_handle(module: &Module, func: &Function, data: &InstData) -> bool {
+    let value = data.args.last().filter(|_| matches!(data.op, Op::BufferStore(_)));
+    value.is_some_and(|&x| super::points_to::has_handle(&module.types, func.ty(x)))
 }
 
 /// A number that divides `v`; 0 if `v` is 0. Follows operands to a limited depth.

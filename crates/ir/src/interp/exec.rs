@@ -155,7 +155,7 @@ impl<L: Lane> Machine<'_, L> {
                             let (kind, span) = (AccessKind::Read, self.user_span());
                             host.accesses(Access { buffer, at, len, kind, bytes: None, span });
                         }
-                        self.known(buffer, super::read_leaf(&self.module.types, ty, host, buffer, at))
+                        self.known(buffer, super::read_leaf(self.module, ty, host, buffer, at))
                     }
                     None => Value::zero(&self.module.types, ty),
                 }
@@ -164,8 +164,7 @@ impl<L: Lane> Machine<'_, L> {
                 let (x, place) = data.args.split_last().ok_or("a store of nothing")?;
                 if let Some((buffer, at)) = self.address(f, path, place, host)? {
                     let value = self.value(*x)?;
-                    let bytes = super::leaf_bytes(&self.module.types, f.ty(*x), value)
-                        .ok_or("a handle cannot be stored in a buffer")?;
+                    let bytes = super::leaf_bytes(self.module, f.ty(*x), value, host);
                     let lost = self.lost(value);
                     self.tell(host, (buffer, at), AccessKind::Write, &bytes);
                     host.write(buffer, at, &bytes);
@@ -210,6 +209,21 @@ impl<L: Lane> Machine<'_, L> {
                     start.wrapping_add(handle.start).wrapping_add((handle.offset as u64).wrapping_mul(size))
                 });
                 Value::Vector([at & 0xffff_ffff, at >> 32].into_iter().map(L::from_bits).collect())
+            }
+            Op::Clock => {
+                let now = crate::clock();
+                Value::Vector([now & 0xffff_ffff, now >> 32].into_iter().map(L::from_bits).collect())
+            }
+            Op::HandleBits => {
+                let (handle, _, size) = self.buffer(f, data.args[0], host)?;
+                Value::Scalar(L::from_bits(super::memory::bits_of(&handle, size, host)))
+            }
+            Op::HandleOf => {
+                let TypeData::Buffer(element) = self.module.types[result_type(f, data)] else {
+                    return Err(no_buffer());
+                };
+                let bits = self.value(data.args[0])?.lane().bits();
+                Value::Buffer(super::memory::handle_of(bits, self.module.mem.size(element), host))
             }
             Op::Barrier | Op::WaveGather => return Ok(None),
             Op::Builtin(builtin) => {
@@ -497,7 +511,7 @@ impl<L: Lane> Machine<'_, L> {
         let Some((buffer, at)) = self.address(f, path, place, host)? else {
             return Ok(Value::zero(&self.module.types, ty));
         };
-        let old: Value<L> = self.known(buffer, super::read_leaf(&self.module.types, ty, host, buffer, at));
+        let old: Value<L> = self.known(buffer, super::read_leaf(self.module, ty, host, buffer, at));
         let x = self.value(*values.last().ok_or("an atomic without operand")?)?.lane();
         let new = match atomic_op(op) {
             Some(op) => {
@@ -509,7 +523,7 @@ impl<L: Lane> Machine<'_, L> {
                 false => old.lane(),
             },
         };
-        let bytes = super::leaf_bytes(&self.module.types, ty, &Value::Scalar(new)).ok_or_else(no_buffer)?;
+        let bytes = super::leaf_bytes(self.module, ty, &Value::Scalar(new), host);
         self.tell(host, (buffer, at), AccessKind::Atomic, &bytes);
         host.write(buffer, at, &bytes);
         self.forget(buffer, self.lost(&Value::Scalar(x)));

@@ -56,10 +56,14 @@ pub trait Host {
     fn accesses(&mut self, access: Access<'_>) {
         let _ = access;
     }
-    /// The buffer that a handle in memory refers to, given its eight bytes.
-    fn pointee(&mut self, bits: u64) -> Option<u32> {
-        let _ = bits;
+    /// The buffer with a number (see [`handle_bits`]) that handles in memory may refer to.
+    fn numbered(&mut self, number: u64) -> Option<u32> {
+        let _ = number;
         None
+    }
+    /// The number of a buffer, for handles in memory.
+    fn number(&mut self, buffer: u32) -> u64 {
+        buffer.into()
     }
     /// The value of a built-in input; a scalar is the first component.
     fn builtin(&mut self, builtin: Builtin) -> [u32; 3];
@@ -122,9 +126,8 @@ impl Host for Memory {
         let at = at as usize;
         self.buffers[buffer as usize][at..at + bytes.len()].copy_from_slice(bytes);
     }
-    fn pointee(&mut self, bits: u64) -> Option<u32> {
-        // A handle in memory is the number of a buffer plus one; zero is null.
-        bits.checked_sub(1).filter(|&n| n < self.buffers.len() as u64).map(|n| n as u32)
+    fn numbered(&mut self, number: u64) -> Option<u32> {
+        (number < self.buffers.len() as u64).then_some(number as u32)
     }
     fn builtin(&mut self, builtin: Builtin) -> [u32; 3] {
         let size = self.group_size.map(|n| n.max(1));
@@ -180,8 +183,53 @@ pub(super) fn leaf_size(types: &Types, ty: Type) -> u64 {
     count * size
 }
 
+/// The number that stands for a place in the buffer with a number: bytes from the buffer's start, which may be negative.
+pub fn handle_bits(number: u64, at: i64) -> u64 {
+    (number.wrapping_add(1) << HANDLE_SHIFT).wrapping_add(at as u64)
+}
+
+/// The inverse of [`handle_bits`]: the number of the buffer, if there is one, and the bytes from its start.
+pub(super) fn handle_parts(bits: u64) -> (Option<u64>, i64) {
+    let half = 1 << (HANDLE_SHIFT - 1);
+    let number = bits.wrapping_add(half) >> HANDLE_SHIFT;
+    (number.checked_sub(1), bits.wrapping_sub(number << HANDLE_SHIFT) as i64)
+}
+
+/// The bits of a number that stands for a handle which count bytes.
+pub const HANDLE_SHIFT: u32 = 40;
+
+/// The handle with elements of `size` bytes that a number stands for.
+pub(super) fn handle_of(bits: u64, size: u64, host: &mut dyn Host) -> Handle {
+    let (number, at) = handle_parts(bits);
+    let buffer = number.and_then(|n| host.numbered(n)).map(|buffer| (buffer, host.byte_len(buffer)));
+    let size = size.max(1) as i64;
+    let (buffer, at, len) = match buffer {
+        Some((buffer, len)) if len > 0 => (Some(buffer), at, len),
+        _ => (None, bits as i64, 0),
+    };
+    let (offset, start) = (at.div_euclid(size), at.rem_euclid(size) as u64);
+    Handle { buffer, offset, start, len: Some(len.saturating_sub(start)) }
+}
+
+/// The number that stands for a handle with elements of `size` bytes.
+pub(super) fn bits_of(handle: &Handle, size: u64, host: &mut dyn Host) -> u64 {
+    let size = size.max(1);
+    let whole = handle.buffer.map_or(0, |buffer| host.byte_len(buffer));
+    let len = handle.len.unwrap_or(whole / size * size);
+    let by = (handle.offset as u64).wrapping_mul(size);
+    match handle.buffer {
+        Some(buffer) if len > 0 => {
+            let number = host.number(buffer);
+            handle_bits(number, handle.start.wrapping_add(by) as i64)
+        }
+        Some(_) if whole > 0 => by,
+        _ => handle.start.wrapping_add(by),
+    }
+}
+
 /// Reads a leaf of an IR type from memory.
-pub fn read_leaf<L: Lane>(types: &Types, ty: Type, host: &mut dyn Host, buffer: u32, at: u64) -> Value<L> {
+pub fn read_leaf<L: Lane>(module: &Module, ty: Type, host: &mut dyn Host, buffer: u32, at: u64) -> Value<L> {
+    let types = &module.types;
     let (count, size, _) = lanes_of(types, ty);
     let mut bytes = vec![0; (count * size) as usize];
     host.read(buffer, at, &mut bytes);
@@ -190,15 +238,16 @@ pub fn read_leaf<L: Lane>(types: &Types, ty: Type, host: &mut dyn Host, buffer: 
         word[..chunk.len()].copy_from_slice(chunk);
         u64::from_le_bytes(word)
     });
-    build(types, ty, &mut lanes, host)
+    build(module, ty, &mut lanes, host)
 }
 
 fn build<L: Lane>(
-    types: &Types,
+    module: &Module,
     ty: Type,
     lanes: &mut dyn Iterator<Item = u64>,
     host: &mut dyn Host,
 ) -> Value<L> {
+    let types = &module.types;
     let is_bool = types.scalar_of(ty) == Some(Scalar::Bool);
     let lane = |lanes: &mut dyn Iterator<Item = u64>| {
         let bits = lanes.next().unwrap_or(0);
@@ -207,26 +256,40 @@ fn build<L: Lane>(
     match types[ty] {
         TypeData::Scalar(_) => Value::Scalar(lane(lanes)),
         TypeData::Vector(_, n) => Value::Vector((0..n).map(|_| lane(lanes)).collect()),
-        TypeData::Array(t, n) => Value::array((0..n).map(|_| build(types, t, lanes, host)).collect()),
+        TypeData::Array(t, n) => Value::array((0..n).map(|_| build(module, t, lanes, host)).collect()),
         TypeData::Cell(_) | TypeData::Stack(_) | TypeData::Residuals(_) => Value::zero(types, ty),
-        TypeData::Buffer(_) => {
+        TypeData::Buffer(element) => {
             let bits = lanes.next().unwrap_or(0);
-            Value::Buffer(Handle { buffer: host.pointee(bits), ..Handle::default() })
+            Value::Buffer(handle_of(bits, module.mem.size(element), host))
         }
     }
 }
 
-/// The bytes of a leaf in memory. `None` for handles, which cannot be written.
-pub fn leaf_bytes<L: Lane>(types: &Types, ty: Type, value: &Value<L>) -> Option<Vec<u8>> {
+/// The bytes of a leaf in memory.
+pub fn leaf_bytes<L: Lane>(module: &Module, ty: Type, value: &Value<L>, host: &mut dyn Host) -> Vec<u8> {
+    let types = &module.types;
     let (count, size, handle) = lanes_of(types, ty);
-    if handle {
-        return None;
-    }
     let mut bytes = Vec::with_capacity((count * size) as usize);
+    if handle {
+        put_handles(module, ty, value, host, &mut bytes);
+        return bytes;
+    }
     for lane in value.lanes() {
         bytes.extend_from_slice(&lane.bits().to_le_bytes()[..size as usize]);
     }
-    Some(bytes)
+    bytes
+}
+
+fn put_handles<L: Lane>(module: &Module, ty: Type, value: &Value<L>, host: &mut dyn Host, out: &mut Vec<u8>) {
+    match (value, module.types[ty]) {
+        (Value::Array(elements), TypeData::Array(of, _)) => {
+            elements.iter().for_each(|element| put_handles(module, of, element, host, out));
+        }
+        (Value::Buffer(handle), TypeData::Buffer(element)) => {
+            out.extend(bits_of(handle, module.mem.size(element), host).to_le_bytes());
+        }
+        _ => {}
+    }
 }
 
 /// Lays out the leaves of a memory type (in the order of [`MemTypes::leaves`]) as the bytes of one element:

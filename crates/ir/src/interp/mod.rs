@@ -32,7 +32,10 @@ use crate::module::Module;
 use crate::ops::{Builtin, Op, WAVE_LANES};
 
 pub use finite::{Shown, VALUE, not_finite_message};
-pub use memory::{Access, AccessKind, Host, Memory, element_bytes, leaf_bytes, read_leaf, resolve};
+pub use memory::{
+    Access, AccessKind, HANDLE_SHIFT, Host, Memory, element_bytes, handle_bits, leaf_bytes, read_leaf,
+    resolve,
+};
 pub use value::{Handle, Lane, Value};
 
 /// Describes why a run stopped.

@@ -522,7 +522,14 @@ impl<'m> Walk<'m> {
                 let truth = arg(0).truth.clone().unwrap_or_default();
                 return either(&truth, arg(1), arg(2));
             }
-            Op::Load | Op::CheckFinite(_) | Op::WaveGather | Op::BufferLen | Op::BufferAddress => {
+            Op::Load
+            | Op::CheckFinite(_)
+            | Op::WaveGather
+            | Op::BufferLen
+            | Op::BufferAddress
+            | Op::HandleBits
+            | Op::HandleOf
+            | Op::Clock => {
                 return self.unknown(ty);
             }
             _ => {}

@@ -301,6 +301,20 @@ impl Verifier<'_> {
                     format!("the result is {}", self.name(ty))
                 })
             }
+            Op::HandleBits => {
+                self.element_of_buffer(args[0])?;
+                self.same(data.results[0], Type::U64, "the result")
+            }
+            Op::HandleOf => {
+                self.same(args[0], Type::U64, "the number")?;
+                self.element_of_buffer(data.results[0]).map(|_| ())
+            }
+            Op::Clock => {
+                let ty = self.ty(data.results[0]);
+                check(self.types[ty] == TypeData::Vector(Scalar::U32, 2), || {
+                    format!("the result is {}", self.name(ty))
+                })
+            }
             Op::Barrier => Ok(()),
             Op::WaveGather => {
                 self.not_cell(args[0])?;

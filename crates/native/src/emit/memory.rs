@@ -3,11 +3,11 @@
 //! A handle of a buffer is the address of the first element, the number of elements, an element offset that is
 //! added to every index, and the number of bytes that there are of one more, partial element.
 
-use ir::{AtomicOp, InstData, Op, Path, Scalar, Span, Type, TypeData, Value};
+use ir::{AtomicOp, InstData, MemType, Op, Path, Scalar, Span, Type, TypeData, Types, Value};
 
 use super::blocks::{each, fail_if, when_ok};
-use super::{Assembler, Binary, Cast, Compare, Fixed, Odds, Res, Stack, UNIFORM, Vals, in_range};
-use crate::runtime::{Helper, Site, Word, atomic_code, offsets};
+use super::{Assembler, Binary, Cast, Compare, Fixed, Odds, Res, Stack, UNIFORM, Vals, handles, in_range};
+use crate::runtime::{Helper, Site, atomic_code};
 use crate::types::{HANDLE_BYTES, size};
 
 // ---- elements
@@ -162,15 +162,18 @@ pub(super) fn buffer_load<'m, A: Assembler<'m>>(e: &mut A, data: &InstData, path
     let ty = e.ty(result);
     let place = buffer_place(e, data, path, &data.args)?;
     let vals = match e.ts[ty] {
-        TypeData::Buffer(_) => {
+        TypeData::Buffer(elem) => {
             let bits = e.load(Type::U64, place, data.span)?;
-            pointee(e, bits[0])
+            handles::of_bits(e, bits[0], elem)
         }
         TypeData::Array(..) if e.ts.scalar_of(ty).is_none() => {
             if e.is_scattered(place) {
                 e.check_alone("an array of handles at a place that varies", data.span)?;
             }
             let (bytes, zeros) = (size(e.ts, ty), e.fixed(Fixed::Zeros));
+            let Some(elem) = target(e.ts, ty) else {
+                return e.unsupported(&data.op, "of this type", data.span);
+            };
             let to = e.memory(bytes, UNIFORM);
             let mut from = e.address(place);
             if let Some(inside) = e.inside(place) {
@@ -181,7 +184,7 @@ pub(super) fn buffer_load<'m, A: Assembler<'m>>(e: &mut A, data: &InstData, path
                 let by = e.times(k, 8);
                 let part = e.advance(place, by, None);
                 let bits = e.load(Type::U64, part, data.span)?;
-                let handle = pointee(e, bits[0]);
+                let handle = handles::of_bits(e, bits[0], elem);
                 let by = e.times(k, HANDLE_BYTES);
                 let at = e.offset(to, by);
                 handle.iter().enumerate().for_each(|(k, &x)| e.store_word(x, at, k));
@@ -196,30 +199,58 @@ pub(super) fn buffer_load<'m, A: Assembler<'m>>(e: &mut A, data: &InstData, path
     Ok(())
 }
 
-/// The handle for eight bytes in memory, which hold the number of a buffer, from 1.
-fn pointee<'m, A: Assembler<'m>>(e: &mut A, bits: A::V) -> Vals<A::V> {
-    let (table, count) =
-        (e.context(Word::Ptr, offsets::HANDLES), e.context(Word::I64, offsets::HANDLE_COUNT));
-    let one = e.number(1);
-    let number = e.binary(Binary::Sub, bits, one);
-    let inside = e.compare(Compare::LessUnsigned, number, count);
-    let bytes = e.times(number, 16);
-    let (at, zeros) = (e.offset(table, bytes), e.fixed(Fixed::Zeros));
-    let at = e.select(inside, at, zeros);
-    let (first, count) = (e.load_word(None, at, 0), e.load_word(Some(Scalar::I64), at, 1));
-    let none = e.number(0);
-    [first, count, none, none].into_iter().collect()
-}
-
 /// Writes a value to a buffer.
 pub(super) fn buffer_store<'m, A: Assembler<'m>>(e: &mut A, data: &InstData, path: &Path) -> Res<'m, A> {
     let (&x, args) = data.args.split_last().expect("a store has operands");
     let ty = e.ty(x);
-    if e.ts.scalar_of(ty).is_none() {
-        return e.unsupported(&data.op, "a handle", data.span);
-    }
     let place = buffer_place(e, data, path, args)?;
-    e.store(ty, &e.get(x), place, data.span)
+    match target(e.ts, ty) {
+        None => e.store(ty, &e.get(x), place, data.span),
+        Some(elem) => store_handles(e, data, (x, elem), place),
+    }
+}
+
+/// The elements that a handle, or an array of handles, leads to.
+fn target(types: &Types, ty: Type) -> Option<MemType> {
+    match types[ty] {
+        TypeData::Buffer(elem) => Some(elem),
+        TypeData::Array(of, _) => target(types, of),
+        _ => None,
+    }
+}
+
+/// Writes the numbers of a handle, or of an array of handles.
+fn store_handles<'m, A: Assembler<'m>>(
+    e: &mut A,
+    data: &InstData,
+    (x, elem): (Value, MemType),
+    place: A::Place,
+) -> Res<'m, A> {
+    let ty = e.ty(x);
+    let vals = e.get(x);
+    if let TypeData::Buffer(_) = e.ts[ty] {
+        let bits = handles::bits(e, &vals, elem, data.span)?;
+        return e.store(Type::U64, &[bits], place, data.span);
+    }
+    let store = |e: &mut A, place: A::Place| {
+        each(e, size(e.ts, ty) / HANDLE_BYTES, |e, k| {
+            let by = e.times(k, HANDLE_BYTES);
+            let from = e.offset(vals[0], by);
+            let word = |e: &mut A, n: usize| e.load_word((n > 0).then_some(Scalar::I64), from, n);
+            let handle = [word(e, 0), word(e, 1), word(e, 2), word(e, 3)];
+            let bits = handles::bits(e, &handle, elem, data.span)?;
+            let by = e.times(k, 8);
+            let to = e.advance(place, by, None);
+            e.store(Type::U64, &[bits], to, data.span)
+        })
+    };
+    match e.inside(place) {
+        Some(inside) => when_ok(e, inside, Odds::Even, |e| {
+            let to = e.moved(place, e.address(place), None);
+            store(e, to)
+        }),
+        None => store(e, place),
+    }
 }
 
 /// Emits an atomic op.

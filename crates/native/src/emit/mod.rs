@@ -12,6 +12,7 @@ mod bundles;
 mod cells;
 pub mod control;
 pub mod functions;
+mod handles;
 mod in_range;
 mod loops;
 pub mod memory;

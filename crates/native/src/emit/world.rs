@@ -3,7 +3,7 @@
 use ir::{InstData, Op, Rest, Scalar, Space, Span, Type, TypeData};
 
 use super::blocks::{fail_if, site};
-use super::{Assembler, Binary, Cast, Compare, Res, UNIFORM, Vals, control, memory};
+use super::{Assembler, Binary, Cast, Compare, Res, UNIFORM, Vals, control, handles, memory};
 use crate::runtime::{Helper, Site};
 use crate::types::{has_handle, is_array, mem_leaves, size};
 
@@ -13,6 +13,16 @@ pub(super) fn world<'m, A: Assembler<'m>>(e: &mut A, data: &InstData) -> Res<'m,
         Op::BufferLoad(path) => memory::buffer_load(e, data, path),
         Op::BufferStore(path) => memory::buffer_store(e, data, path),
         Op::Atomic(path, op) => memory::atomic(e, data, path, *op),
+        Op::Clock => {
+            e.check_alone("a clock", data.span)?;
+            let now = e.helper_value(Helper::Clock, &[]);
+            let half = e.number(32);
+            let high = e.binary(Binary::ShrUnsigned, now, half);
+            let words: Vals<A::V> =
+                [now, high].into_iter().map(|word| e.cast(Cast::Truncate, word, Scalar::U32)).collect();
+            e.set(data.results[0], &words);
+            Ok(())
+        }
         Op::Barrier => e.barrier(data.span),
         Op::WaveGather => wave_gather(e, data),
         Op::OnDevice => {
@@ -74,6 +84,15 @@ fn check_finite<'m, A: Assembler<'m>>(e: &mut A, data: &InstData, what: &str) {
 /// Emits ops that make or inspect handles.
 fn handle<'m, A: Assembler<'m>>(e: &mut A, data: &InstData) -> Res<'m, A> {
     let result = data.results[0];
+    if let Op::HandleOf = data.op {
+        let TypeData::Buffer(elem) = e.ts[e.ty(result)] else {
+            return e.unsupported(&data.op, "no buffer", data.span);
+        };
+        let bits = e.one(data.args[0]);
+        let vals = handles::of_bits(e, bits, elem);
+        e.set(result, &vals);
+        return Ok(());
+    }
     if let Op::GlobalRef(global) = data.op {
         e.roots.insert(result, global);
         let vals = e.global(global);
@@ -98,6 +117,12 @@ fn handle<'m, A: Assembler<'m>>(e: &mut A, data: &InstData) -> Res<'m, A> {
         Op::BufferCast(rest) => {
             keep_root(e, data);
             cast(e, data, *rest)?
+        }
+        Op::HandleBits => {
+            let TypeData::Buffer(elem) = e.ts[e.ty(data.args[0])] else {
+                return e.unsupported(&data.op, "no buffer", data.span);
+            };
+            std::iter::once(handles::bits(e, &handle, elem, data.span)?).collect()
         }
         _ => {
             let TypeData::Buffer(elem) = e.ts[e.ty(data.args[0])] else {
@@ -138,29 +163,9 @@ fn cast<'m, A: Assembler<'m>>(e: &mut A, data: &InstData, kind: Rest) -> Res<'m,
     let by = e.index64(data.args[1]);
     let at = e.times(handle[2], from);
     let at = e.binary(Binary::Add, at, by);
-    let (size, zero) = (e.number(to), e.number(0));
-    // The division rounds down.
-    let rest = e.binary(Binary::RemSigned, at, size);
-    let below = e.compare(Compare::LessSigned, rest, zero);
-    let fix = e.select(below, size, zero);
-    let rest = e.binary(Binary::Add, rest, fix);
-    let whole = e.binary(Binary::Sub, at, rest);
-    let offset = if to == 1 { whole } else { e.binary(Binary::DivSigned, whole, size) };
     let bytes = e.times(handle[1], from);
     let bytes = e.binary(Binary::Add, bytes, handle[3]);
-    let some = e.compare(Compare::MoreOrEqualUnsigned, bytes, rest);
-    let left = e.binary(Binary::Sub, bytes, rest);
-    let left = e.select(some, left, zero);
-    let count = if to == 1 { left } else { e.binary(Binary::DivUnsigned, left, size) };
-    let part = match kind {
-        Rest::Kept => {
-            let counted = e.times(count, to);
-            e.binary(Binary::Sub, left, counted)
-        }
-        Rest::Dropped => zero,
-    };
-    let ptr = e.offset(handle[0], rest);
-    Ok([ptr, count, offset, part].into_iter().collect())
+    Ok(handles::elements(e, handle[0], bytes, at, to, kind))
 }
 
 /// Initialises every private global of the threads.
@@ -177,6 +182,7 @@ pub fn init_private<'m, A: Assembler<'m>>(e: &mut A) -> Res<'m, A> {
         let leaves = control::call(e, init, &[], data.span)?;
         let results = &module.funcs[init].results;
         for ((place, vals), slot) in mem_leaves(&module.mem, data.ty).iter().zip(&leaves).zip(results) {
+            // What has no initial value is zero: null.
             if !has_handle(&module.mem, place.ty) {
                 scatter(e, slot.ty, vals, base, place.offset, &place.dims, data.span)?;
             }

@@ -88,6 +88,7 @@ helpers! {
     Printf = printf(Ptr, I32, Ptr);
     NotFinite = not_finite(Ptr, I32, Ptr);
     Barrier = barrier(Ptr);
+    Clock = clock(Ptr) -> I64;
     Wave = wave(Ptr, Ptr, I64, Ptr) -> I32;
     PathLen = path_len(Ptr) -> I64;
     PathSet = path_set(Ptr, I64, I64);
@@ -442,6 +443,11 @@ fn hand_on(ctx: &mut Context) -> bool {
             false
         }
     }
+}
+
+/// The time in nanoseconds.
+unsafe extern "C" fn clock(_: *mut Context) -> u64 {
+    ir::clock()
 }
 
 unsafe extern "C" fn barrier(ctx: *mut Context) {

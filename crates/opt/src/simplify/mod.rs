@@ -152,6 +152,14 @@ impl Simplify<'_> {
                 Some(is) => self.rewrite(inst, Op::Const(u64::from(is)), &[]),
                 None => Step::Keep,
             },
+            Op::HandleBits => {
+                let handle = self.func.insts[inst].args[0];
+                match self.operands(handle, |op| *op == Op::HandleOf) {
+                    Some(args) => self.replace(inst, args[0]),
+                    None if self.on_device == Some(true) => self.address(inst, handle),
+                    None => Step::Keep,
+                }
+            }
             op => match op.spec().class {
                 Class::Number | Class::Differential => self.algebra(inst),
                 Class::Aggregate => self.aggregate(inst),
@@ -159,6 +167,19 @@ impl Simplify<'_> {
                 Class::Cell | Class::World | Class::Call => Step::Keep,
             },
         }
+    }
+
+    /// On a device, where no pointer is made of a number, the number of a handle is its address.
+    fn address(&mut self, inst: Inst, handle: Value) -> Step {
+        let pair = self.types.vector(Scalar::U32, 2);
+        let words = self.emit(Op::BufferAddress, &[handle], pair);
+        let halves = [0, 1].map(|k| {
+            let word = self.emit(Op::Extract(k), &[words], Type::U32);
+            self.emit(Op::Convert, &[word], Type::U64)
+        });
+        let by = self.constant(Scalar::U64, 32);
+        let high = self.emit(Op::Shl, &[halves[1], by], Type::U64);
+        self.rewrite(inst, Op::Or, &[high, halves[0]])
     }
 
     // ---- facts about values
