@@ -169,7 +169,7 @@ impl Session {
 
     /// A module of the program, with all that it includes, for a file of its own.
     pub fn packed(&self, program: &Program, index: usize) -> Packed {
-        let mut files = program.files_of_module(index);
+        let mut files = program.sources_of_module(index);
         let mut next = 0;
         while next < files.len() {
             let included = self.disk.included.iter().filter(|edge| edge.0 == files[next]);

@@ -109,7 +109,7 @@ impl Lowerer<'_> {
             match value.and_then(|v| u32::try_from(v).ok()).filter(|&v| v > 0) {
                 Some(v) => size[k] = v,
                 // A check leaves an `extern` constant to the modules that the program is linked with.
-                None if self.accepts_pipelines && self.names_extern(arg) => {}
+                None if self.only_checks && self.names_extern(arg) => {}
                 None => {
                     let span = self.program.ast.exprs[arg].span;
                     self.error("E0907", span, "the size of a thread group must be a positive constant");

@@ -42,7 +42,7 @@ impl Lowerer<'_> {
         if let TyKind::Array(element, None) = self.program.types[ty]
             && (self.holds_buffers(element) || matches!(self.program.types[element], TyKind::Buffer(..)))
         {
-            if !self.accepts_pipelines {
+            if !self.only_checks {
                 self.unsupported(span, "an array of resources without a length is");
             }
             return None;

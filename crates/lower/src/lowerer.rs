@@ -170,7 +170,7 @@ impl Lowerer<'_> {
             DeclKind::Struct { .. } => true,
             _ => false,
         };
-        self.accepts_pipelines && is_open && node.modifiers.has(Modifiers::EXTERN)
+        self.only_checks && is_open && node.modifiers.has(Modifiers::EXTERN)
     }
 
     /// Adds a place to the last diagnostic.

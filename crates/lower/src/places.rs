@@ -289,7 +289,7 @@ impl Body<'_, '_, '_> {
                 {
                     return place;
                 }
-                if self.lw.accepts_pipelines && self.lw.holds_buffers(element) {
+                if self.lw.only_checks && self.lw.holds_buffers(element) {
                     // How many resources there are, the host says.
                     let values = self.zeros(ty);
                     return Place::value(ty, values);

@@ -205,7 +205,7 @@ impl Program {
     }
 
     /// The files of the module that a file (by its index in `ast.files`) belongs to, the file itself first.
-    pub fn files_of_module(&self, index: usize) -> Vec<FileId> {
+    pub fn sources_of_module(&self, index: usize) -> Vec<FileId> {
         let module = self.modules.of_index.get(&index);
         let others = (0..self.ast.files.len())
             .filter(|other| *other != index && self.modules.of_index.get(other) == module);
