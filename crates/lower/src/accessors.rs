@@ -152,10 +152,7 @@ impl Body<'_, '_, '_> {
             StmtKind::Block(stmts) => match stmts.as_slice() {
                 [only] => self.only_return(*only),
                 // A declaration of memory does nothing.
-                [first, rest @ ..] if self.is_memory(*first) => match rest {
-                    [only] => self.only_return(*only),
-                    _ => None,
-                },
+                [first, only] if self.is_memory(*first) => self.only_return(*only),
                 _ => None,
             },
             _ => None,
