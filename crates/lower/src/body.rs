@@ -10,7 +10,7 @@ use std::rc::Rc;
 use check::signature::Subst;
 use check::tables::FuncRef;
 use check::types::{Ty, TyKind};
-use ir::{Builder, Function, Op, Region, Types, Value};
+use ir::{Builder, Function, Op, Region, TypeData, Types, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
 use syntax::ast::DeclKind;
 use syntax::{DeclId, ExprId, Span, StmtId};
@@ -291,8 +291,27 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
             Some(init) => body.expr_as(init, declared.sig.ret, declared.span),
             None => body.default_value(declared.sig.ret, declared.span),
         };
+        // The memory of a thread begins with null in the place of pointers.
+        if values.iter().any(|&value| body.is_handle(value) && !body.is_zero(value)) {
+            let what = "a `static` variable with a buffer or pointer in its initial value is";
+            body.lw.unsupported(declared.span, what);
+            body.lw.help("assign it in a function, before it is used");
+        }
         let values = body.memory_leaves(declared.sig.ret, values, declared.span);
         body.finish(values, declared)
+    }
+
+    /// Returns true for a handle of memory, or an array of them.
+    fn is_handle(&self, value: Value) -> bool {
+        let mut ty = self.b.func.ty(value);
+        while let TypeData::Array(element, _) = self.b.types[ty] {
+            ty = element;
+        }
+        matches!(self.b.types[ty], TypeData::Buffer(_))
+    }
+
+    fn is_zero(&self, value: Value) -> bool {
+        self.b.func.insts.values().any(|inst| matches!(inst.op, Op::Zero) && inst.results[0] == value)
     }
 
     // ---- types
