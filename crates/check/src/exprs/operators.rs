@@ -245,6 +245,10 @@ impl Checker<'_> {
             }
             UnaryOp::AddressOf => {
                 self.p.tables.exprs[inner].coerce = None;
+                if !self.p.tables.exprs[inner].lvalue && ty != Ty::ERROR {
+                    let message = "the address of something that cannot be assigned to";
+                    self.error("E30079", self.span(inner), message);
+                }
                 let own = self.stored_type(inner);
                 let pointer = self.p.types.intern(TyKind::Pointer(own));
                 self.takes_address = true;
