@@ -420,7 +420,7 @@ mod tests {
     use super::*;
     use crate::operand::{El, Val};
 
-    /// The body of a function that squares a value ten times if it is positive, in a loop.
+    /// The body of a function that squares a value thirty times if it is positive, in a loop.
     fn body() -> Writer {
         let mut w = Writer::new(1);
         let (start, end) = (Val::name(El::I64, "%start"), Val::name(El::I64, "%end"));
@@ -431,7 +431,7 @@ mod tests {
         let next = w.binary("add", i, Val::i64(1));
         let two = w.binary("fadd", one, one);
         let mut x = two;
-        for _ in 0..10 {
+        for _ in 0..30 {
             let positive = w.binary_to("fcmp ogt", x, zero, El::I1);
             let (yes, join) = (w.block(&[]), w.block(&[x]));
             w.branch(positive, (yes, &[]), (join, &[x]), Odds::Even);
@@ -469,12 +469,11 @@ mod tests {
         let call = |k: usize| format!("  call fastcc void @entry0.{k}(ptr %ctx, ptr %frame)\n");
         // The loop itself is a piece.
         assert!(functions[0].contains(&call(1)) && !functions[0].contains("%r0"), "{all:?}");
-        assert!(
-            (2..=5).all(|k| functions[1].contains(&call(k))) && !functions[1].contains("fmul"),
-            "{all:?}"
-        );
+        assert!(all.len() > 5, "{all:?}");
+        assert!((2..all.len()).all(|k| functions[1].contains(&call(k))), "{all:?}");
+        assert!(!functions[1].contains("fmul"), "{all:?}");
         assert!(functions[1].contains("[ %start, %b0 ], [ %r1, %b1 ]"), "{all:?}");
-        assert!(functions[1].contains(", label %b1, label %b23"), "{all:?}");
+        assert!(functions[1].contains(", label %b1, label %b63"), "{all:?}");
         // Each piece makes or loads the values that it reads.
         for function in functions {
             let lines = || function.lines();
