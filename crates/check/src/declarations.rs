@@ -28,6 +28,16 @@ impl Program {
         self.check_removed();
     }
 
+    /// Lets types name `extern` constants without a value, for `pullback check`.
+    pub fn link_later(&mut self) {
+        self.modules.links_later = true;
+    }
+
+    /// Returns true if a type names a constant whose value is linked later.
+    pub fn has_open_types(&self) -> bool {
+        self.modules.has_open_types
+    }
+
     /// Warns of each import of a module beside the file that has errors in parts which the file does not use.
     /// Modules of other folders are libraries.
     pub fn check_imports(&mut self, file: usize) {

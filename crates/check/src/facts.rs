@@ -53,6 +53,10 @@ pub(crate) struct Modules {
     pub(crate) of_index: FxHashMap<usize, usize>,
     /// The file that an `import` names, by its index in `ast.files`.
     pub(crate) imported: FxHashMap<DeclId, usize>,
+    /// `extern` constants without a value may be linked later, so types may name them.
+    pub(crate) links_later: bool,
+    /// A type names such a constant.
+    pub(crate) has_open_types: bool,
     /// Modules whose imports are being loaded.
     pub(crate) open: Vec<usize>,
 }

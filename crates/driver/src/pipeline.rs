@@ -435,6 +435,7 @@ impl Loaded {
     }
 
     fn check_with(&mut self, options: &Options) -> Result<Compiled, Failure> {
+        self.program.link_later();
         for file in self.program.files_of_module(self.file) {
             self.program.check_file(file);
         }
@@ -444,9 +445,15 @@ impl Loaded {
         entries.retain(|&d| self.program.stage(d).is_none_or(|stage| stage == "compute"));
         // A host that specialises a generic entry point decides with which types.
         entries.retain(|&d| self.program.all_generic_params(d).is_empty());
+        let mut functions = self.differentiable_functions();
+        if self.program.has_open_types() {
+            // There is no code until the types are known.
+            entries.clear();
+            functions.clear();
+        }
         let request = Request {
             entries,
-            functions: self.differentiable_functions(),
+            functions,
             derivatives: true,
             as_marked: true,
             only_checks: true,

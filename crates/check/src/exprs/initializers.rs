@@ -516,7 +516,11 @@ impl Checker<'_> {
                 }
                 self.cast_error(expr, from, ty)
             }
-            _ => self.cast_error(expr, from, ty),
+            // An extension may give a number's type an `__init`.
+            _ => match self.constructor_for(ty, &[inner], self.span(expr)) {
+                Some((init, args)) => self.set_value(expr, ty, Meaning::Init { init, args }),
+                None => self.cast_error(expr, from, ty),
+            },
         }
     }
 

@@ -192,7 +192,7 @@ impl Program {
         if let Some(known) = self.queries.constants.get(&decl) {
             return Some(known.clone());
         }
-        let init = self.fixed_value(decl)?;
+        let Some(init) = self.fixed_value(decl) else { return self.linked_later(decl) };
         if !self.queries.constants.begin(&decl) {
             return None;
         }
@@ -203,6 +203,23 @@ impl Program {
             self.queries.constants.insert(decl, val.clone());
         }
         val
+    }
+
+    /// The unknown value of an `extern` constant that a module exports which is linked later.
+    fn linked_later(&mut self, decl: DeclId) -> Option<Val> {
+        let node = &self.ast.decls[decl];
+        let is_open = matches!(node.kind, DeclKind::Var { init: None, .. })
+            && node.modifiers.has(Modifiers::EXTERN)
+            && node.modifiers.has(Modifiers::CONST);
+        if !self.modules.links_later || !is_open {
+            return None;
+        }
+        let ty = self.decl_type(decl);
+        if !self.is_integer(ty) {
+            return None;
+        }
+        self.modules.has_open_types = true;
+        Some(Val::Param(decl))
     }
 
     /// The value of a case of an enumeration.
