@@ -434,23 +434,27 @@ impl Loaded {
         self.check_with(&Options { report_checkpoints, ..Options::default() })
     }
 
+    /// The entry points and the differentiable functions that `check` compiles.
+    pub fn checked(&mut self) -> (Vec<DeclId>, Vec<FuncRef>) {
+        // There is no code until the types are known.
+        if self.program.has_open_types() {
+            return (Vec::new(), Vec::new());
+        }
+        // Only kernels become code: whether a backend has what other stages ask for, `emit` tells.
+        let mut entries = self.program.entry_points(self.file);
+        entries.retain(|&d| self.program.stage(d).is_none_or(|stage| stage == "compute"));
+        // A host that specialises a generic entry point decides with which types.
+        entries.retain(|&d| self.program.all_generic_params(d).is_empty());
+        (entries, self.differentiable_functions())
+    }
+
     fn check_with(&mut self, options: &Options) -> Result<Compiled, Failure> {
         self.program.link_later();
         for file in self.program.files_of_module(self.file) {
             self.program.check_file(file);
         }
         self.errors()?;
-        // Only kernels become code: whether a backend has what other stages ask for, `emit` tells.
-        let mut entries = self.program.entry_points(self.file);
-        entries.retain(|&d| self.program.stage(d).is_none_or(|stage| stage == "compute"));
-        // A host that specialises a generic entry point decides with which types.
-        entries.retain(|&d| self.program.all_generic_params(d).is_empty());
-        let mut functions = self.differentiable_functions();
-        if self.program.has_open_types() {
-            // There is no code until the types are known.
-            entries.clear();
-            functions.clear();
-        }
+        let (entries, functions) = self.checked();
         let request = Request {
             entries,
             functions,

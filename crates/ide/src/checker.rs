@@ -157,6 +157,7 @@ impl Checker {
     /// those in a unit that is still to be checked belong to it. What is said of a derivative that names its function
     /// belongs to the unit that asked for the derivative, since nothing is kept for such a unit itself.
     fn check_units(&mut self, analysis: &mut Analysis, units: &Units, stop: &dyn Fn() -> bool) -> Found {
+        analysis.program.link_later();
         analysis.program.check_heads(analysis.index);
         let own: Vec<usize> = (0..units.all.len()).filter(|&k| units.all[k].is_own).collect();
         let (functions, others): (Vec<usize>, Vec<usize>) =
@@ -215,14 +216,13 @@ impl Checker {
         let by_decl: FxHashMap<DeclId, usize> =
             units.all.iter().enumerate().map(|(k, unit)| (unit.decl, k)).collect();
         let program = std::mem::take(&mut analysis.program);
-        let loaded = Loaded::new(program, analysis.index);
-        let entries = loaded.program.entry_points(analysis.index);
+        let mut loaded = Loaded::new(program, analysis.index);
+        let (entries, functions) = loaded.checked();
         if let Err(Failure::Program(found)) = loaded.names_of_entries_differ(&entries) {
             diagnostics.extend(found);
         }
         let mut roots: Vec<Root> =
             entries.into_iter().map(|decl| Root { entry: Some(decl), function: None }).collect();
-        let functions = loaded.differentiable_functions();
         roots.extend(functions.into_iter().map(|f| Root { entry: None, function: Some(f) }));
         analysis.program = loaded.program;
         let mut todo = Vec::new();
@@ -299,6 +299,7 @@ fn compile(loaded: &mut Loaded, roots: &[Root]) -> Vec<Diagnostic> {
         functions: roots.iter().filter_map(|root| root.function.clone()).collect(),
         derivatives: true,
         as_marked: true,
+        only_checks: true,
         ..Request::default()
     };
     let optimise = opt::Options { level: 1, ..opt::Options::default() };
