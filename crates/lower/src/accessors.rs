@@ -51,14 +51,7 @@ impl Body<'_, '_, '_> {
         };
         let has_this = self.lw.program.func_signature(&one).this.is_some();
         let base = has_this.then(|| self.base_place(base, e));
-        let mut values = Vec::new();
-        for arg in args {
-            match arg {
-                Arg::Expr(a) => values.push(self.typed(*a)),
-                Arg::Default(param) => values.push(self.default_argument(*param, &one)),
-                Arg::Pack(exprs) => values.extend(self.pack_inputs(exprs)),
-            }
-        }
+        let values = self.argument_values(args, &one);
         if accessors.set.is_none()
             && let Some(by_ref) = accessors.by_ref.clone()
         {
@@ -66,6 +59,19 @@ impl Body<'_, '_, '_> {
         }
         let accessor = Accessor { base, accessors, named, args: values, span };
         Place { ty, kind: PlaceKind::Accessor(Box::new(accessor)) }
+    }
+
+    /// The values of arguments, each with its type.
+    fn argument_values(&mut self, args: &[Arg], func: &FuncRef) -> Vec<(Vec<Value>, Ty)> {
+        let mut values = Vec::new();
+        for arg in args {
+            match arg {
+                Arg::Expr(a) => values.push(self.typed(*a)),
+                Arg::Default(param) => values.push(self.default_argument(*param, func)),
+                Arg::Pack(exprs) => values.extend(self.pack_inputs(exprs)),
+            }
+        }
+        values
     }
 
     /// The place that a call of a function with a `Ref<T>` as its result is.
@@ -86,14 +92,7 @@ impl Body<'_, '_, '_> {
             return Place::value(ty, values);
         }
         let base = sig.this.is_some().then(|| self.base_place(base, e));
-        let mut values = Vec::new();
-        for arg in args {
-            match arg {
-                Arg::Expr(a) => values.push(self.typed(*a)),
-                Arg::Default(param) => values.push(self.default_argument(*param, &func)),
-                Arg::Pack(exprs) => values.extend(self.pack_inputs(exprs)),
-            }
-        }
+        let values = self.argument_values(args, &func);
         let place = self.reference(&func, base, values, ty, span);
         if let PlaceKind::Value(_) = place.kind
             && !self.lw.has_errors()

@@ -125,11 +125,11 @@ pub(crate) struct FlatSig {
     pub(crate) error: Option<(Ty, Option<Rc<DiffMap>>)>,
 }
 
-/// What a group of results of the IR function is.
+/// The meaning of a group of results of the IR function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Role {
     Returned,
-    /// What the parameter of this index is set to.
+    /// The value that the parameter of this index is set to.
     Param(usize),
     Error,
 }

@@ -6,7 +6,7 @@
 
 use rustc_hash::FxHashSet;
 use syntax::ast::{DeclKind, ExprKind};
-use syntax::{DeclId, Diagnostic, ExprId, Span, StmtId};
+use syntax::{DeclId, Diagnostic, ExprId, Span};
 
 use crate::program::Program;
 use crate::tables::{Callable, FuncRef, Meaning};
@@ -321,20 +321,12 @@ impl Program {
 
     /// The functions that a body calls, each with the place of the call, in the order of the text.
     pub(crate) fn calls_in(&self, decl: DeclId) -> Vec<(&FuncRef, Span)> {
-        let mut stmts: Vec<StmtId> = self.body_of(decl).into_iter().collect();
-        let mut exprs = Vec::new();
-        while let Some(stmt) = stmts.pop() {
-            let kind = &self.ast.stmts[stmt].kind;
-            kind.expressions(&mut exprs);
-            exprs.extend(kind.declarations().iter().filter_map(|&local| self.ast.decls[local].kind.init()));
-            kind.statements(&mut stmts);
-        }
+        let Some(body) = self.body_of(decl) else { return Vec::new() };
         let mut calls = Vec::new();
-        while let Some(expr) = exprs.pop() {
+        for expr in self.body_parts(body).0 {
             if let Meaning::Call { func: Callable::Func(func), .. } = &self.tables.exprs[expr].meaning {
                 calls.push((func, self.span(expr)));
             }
-            self.ast.exprs[expr].kind.operands(&mut exprs);
         }
         calls.sort_by_key(|call| call.1.start);
         calls

@@ -67,7 +67,7 @@ impl Program {
     }
 
     /// The expressions and the declarations of a body.
-    fn body_parts(&self, body: StmtId) -> (Vec<ExprId>, Vec<DeclId>) {
+    pub(crate) fn body_parts(&self, body: StmtId) -> (Vec<ExprId>, Vec<DeclId>) {
         let (mut stmts, mut work, mut locals) = (vec![body], Vec::new(), Vec::new());
         while let Some(stmt) = stmts.pop() {
             let kind = &self.ast.stmts[stmt].kind;

@@ -30,7 +30,7 @@ const FACTOR: i64 = 1 << 20;
 /// The depth of operands that are followed.
 const DEPTH: u32 = 8;
 
-/// What is known in a loop of which all indices are in range.
+/// The facts that hold in a loop of which all indices are in range.
 pub(super) struct InRange<V> {
     /// By handle and index: the number `a`, and the factor `k`.
     indices: FxHashMap<(Value, Value), (V, i64)>,
