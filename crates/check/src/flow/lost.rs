@@ -8,6 +8,7 @@ use syntax::{DeclId, Diagnostic, ExprId};
 use crate::flow::Flow;
 use crate::signature::Level;
 use crate::tables::{Callable, FuncRef};
+use crate::types::TyKind;
 
 impl Flow<'_> {
     /// Reports a field whose type has derivatives in an object whose type has none.
@@ -52,6 +53,23 @@ impl Flow<'_> {
         )
         .help("write 'no_diff' before the call if this is meant, or mark the function '[Differentiable]'");
         self.report(self.p.declared(decl, diagnostic));
+    }
+
+    /// Reports a number with a derivative that a method of a buffer writes: what is read there has none.
+    pub(crate) fn lost_in_memory(&mut self, expr: ExprId, func: &Callable, base: Option<ExprId>) {
+        let (Callable::Func(func), Some(base)) = (func, base) else { return };
+        let ty = self.p.tables.exprs[base].ty;
+        let is_memory = match self.p.types[ty] {
+            TyKind::Buffer(..) | TyKind::Opaque(..) => true,
+            TyKind::Struct(decl, _) => self.p.is_core(decl) && !self.is_active_type(ty),
+            _ => false,
+        };
+        if !is_memory || !self.p.is_core(func.decl) {
+            return;
+        }
+        let message = "the derivative is zero where this is read again: memory has none";
+        let help = "write 'detach' of the number if zero is meant";
+        self.report(Diagnostic::warning("E41033", self.p.span(expr), message).help(help));
     }
 
     /// Reports a lambda with captures that carry a derivative, passed where only its arguments have one.

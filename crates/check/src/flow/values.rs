@@ -444,6 +444,8 @@ impl Flow<'_> {
         let is_needed = needed && result_differentiable || writes_needed;
         if carried && !differentiable && is_needed {
             self.lost_in_call(expr, func);
+        } else if carried && !differentiable && signature.ret == Ty::VOID {
+            self.lost_in_memory(expr, func, base);
         }
         if let (Callable::Func(f), true) = (func, differentiable && (needed || writes_needed)) {
             if carried && result_differentiable && needed && signature.ret_tangent == Tangent::None {
