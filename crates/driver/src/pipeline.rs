@@ -629,12 +629,14 @@ pub fn has_errors(diagnostics: &[Diagnostic]) -> bool {
     diagnostics.iter().any(|d| d.severity == Severity::Error)
 }
 
-/// The diagnostics without those that follow from others, sorted by file and place, each once.
+/// The diagnostics without those that follow from others, sorted by file and place, each once. A place has one warning of
+/// a code: a generic function and its instances, which are checked apart, may word it differently.
 pub fn in_order(mut diagnostics: Vec<Diagnostic>) -> Vec<Diagnostic> {
     let mut seen = rustc_hash::FxHashSet::default();
     diagnostics.retain(|d| {
         let span = d.primary.span;
-        seen.insert((span.file, span.start, span.end, d.code, d.message.clone()))
+        let message = if d.severity == Severity::Error { d.message.clone() } else { String::new() };
+        seen.insert((span.file, span.start, span.end, d.code, message))
     });
     diagnostics.sort_by_key(|d| (d.primary.span.file, d.primary.span.start));
     crate::follow_up::without_followers(diagnostics)
