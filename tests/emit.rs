@@ -3,15 +3,14 @@
 //! refused. `spirv-val` and `glslangValidator` check the results if they are installed.
 
 use std::path::Path;
-use std::sync::Mutex;
 
 use driver::Request;
 use driver::gpu::{Target, emit_compiled};
 use driver::pipeline::{self, Failure, Loaded, Options};
 use driver::session::{FileOptions, Session};
 use pullback_tests::commands::emit::{TARGETS, hlsl_entry, is_for_dxc_only, validate};
-use pullback_tests::file::programs;
-use pullback_tests::floor;
+use pullback_tests::file::{TestFile, programs};
+use pullback_tests::{floor, on_all_cores};
 
 /// A program, and a request for its entry points, or for its differentiable functions if there are none.
 fn request(session: &mut Session, path: &Path, entry: Option<&str>) -> Result<(Loaded, Request), Failure> {
@@ -27,76 +26,73 @@ fn request(session: &mut Session, path: &Path, entry: Option<&str>) -> Result<(L
     Ok((loaded, Request { entries, ..Request::default() }))
 }
 
+/// The languages in which a program can be written.
+#[derive(Default)]
+struct Written {
+    /// For each target, true if there is text.
+    valid: [bool; TARGETS.len()],
+    /// The targets that refuse what all must write, or write what is not valid.
+    faults: Vec<String>,
+    /// True if glslangValidator reads the text in HLSL.
+    is_read: bool,
+}
+
+/// Writes a program in every language; nothing if it does not compile.
+fn written(file: &TestFile) -> Written {
+    let path = &file.path;
+    let mut found = Written::default();
+    if file.all("error").next().is_some() {
+        return found;
+    }
+    let entry = file.all("entry").next().filter(|e| !e.contains('('));
+    let mut session = Session::new(FileOptions::default());
+    let Ok((mut loaded, request)) = request(&mut session, path, entry) else { return found };
+    let Ok(compiled) = loaded.compile(&request, &Options::default()) else { return found };
+    let is_one = compiled.module.entries.len() == 1;
+    for (k, (name, target)) in TARGETS.iter().enumerate() {
+        if *target == Target::Glsl && !is_one {
+            continue;
+        }
+        match emit_compiled(&session.sources, &compiled, None, *target) {
+            Ok(bytes) => {
+                found.valid[k] = true;
+                let text = String::from_utf8_lossy(&bytes);
+                found.is_read |=
+                    *target == Target::Hlsl && hlsl_entry(&text).is_some() && !is_for_dxc_only(&text);
+                if let Err(why) = validate(path, *target, &bytes) {
+                    found.faults.push(format!("{} as {name}: {why}", path.display()));
+                }
+            }
+            Err(Failure::Program(list)) => {
+                let why = list.first().map_or("", |d| d.message.as_str());
+                let short = path.strip_prefix(env!("CARGO_MANIFEST_DIR")).unwrap_or(path);
+                let refused = format!("refused as {name}: {}: {why}", short.display());
+                eprintln!("{refused}");
+                if file.has_option("everywhere") {
+                    found.faults.push(refused);
+                }
+            }
+            Err(Failure::Other(error)) => {
+                found.faults.push(format!("{} as {name}: {error}", path.display()));
+            }
+        }
+    }
+    found
+}
+
 #[test]
 fn programs_are_valid_or_refused() {
-    let all = Mutex::new(programs().collect::<Vec<_>>().into_iter());
-    let work = || {
-        let (mut faults, mut read) = (Vec::new(), 0);
-        let mut counts = vec![(0, 0); TARGETS.len()];
-        loop {
-            let Some((_, file)) = all.lock().expect("no thread has failed").next() else { break };
-            let path = &file.path;
-            if file.all("error").next().is_some() {
-                continue;
-            }
-            let entry = file.all("entry").next().filter(|e| !e.contains('('));
-            let mut session = Session::new(FileOptions::default());
-            let Ok((mut loaded, request)) = request(&mut session, path, entry) else { continue };
-            let Ok(compiled) = loaded.compile(&request, &Options::default()) else { continue };
-            let is_one = compiled.module.entries.len() == 1;
-            for (k, (name, target)) in TARGETS.iter().enumerate() {
-                if *target == Target::Glsl && !is_one {
-                    continue;
-                }
-                match emit_compiled(&session.sources, &compiled, None, *target) {
-                    Ok(bytes) => {
-                        counts[k].0 += 1;
-                        let text = String::from_utf8_lossy(&bytes);
-                        if *target == Target::Hlsl && hlsl_entry(&text).is_some() && !is_for_dxc_only(&text) {
-                            read += 1;
-                        }
-                        if let Err(why) = validate(path, *target, &bytes) {
-                            faults.push(format!("{} as {name}: {why}", path.display()));
-                        }
-                    }
-                    Err(Failure::Program(list)) => {
-                        counts[k].1 += 1;
-                        let why = list.first().map_or("", |d| d.message.as_str());
-                        let short = path.strip_prefix(env!("CARGO_MANIFEST_DIR")).unwrap_or(path);
-                        let refused = format!("refused as {name}: {}: {why}", short.display());
-                        eprintln!("{refused}");
-                        if file.has_option("everywhere") {
-                            faults.push(refused);
-                        }
-                    }
-                    Err(Failure::Other(error)) => {
-                        faults.push(format!("{} as {name}: {error}", path.display()));
-                    }
-                }
-            }
-        }
-        (counts, faults, read)
-    };
-    let n_threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let (mut counts, mut faults, mut read) = (vec![(0, 0); TARGETS.len()], Vec::new(), 0);
-    std::thread::scope(|scope| {
-        let start = |_| {
-            let thread = std::thread::Builder::new().stack_size(512 << 20);
-            thread.spawn_scoped(scope, work).expect("the system has a thread")
-        };
-        for thread in (0..n_threads).map(start).collect::<Vec<_>>() {
-            let found = thread.join().expect("no panic");
-            for (all, own) in counts.iter_mut().zip(found.0) {
-                *all = (all.0 + own.0, all.1 + own.1);
-            }
-            faults.extend(found.1);
-            read += found.2;
-        }
-    });
+    let all: Vec<TestFile> = programs().map(|(_, file)| file).collect();
+    let (mut counts, mut faults, mut read) = (vec![0; TARGETS.len()], Vec::new(), 0);
+    for found in on_all_cores(&all, written) {
+        counts.iter_mut().zip(found.valid).for_each(|(all, own)| *all += usize::from(own));
+        faults.extend(found.faults);
+        read += usize::from(found.is_read);
+    }
     eprintln!("{read} of those in HLSL are such that glslangValidator reads them");
     assert!(faults.is_empty(), "{}", faults.join("\n"));
-    for ((name, _), (valid, _)) in TARGETS.iter().zip(&counts) {
-        floor::hold(name, *valid);
+    for ((name, _), valid) in TARGETS.iter().zip(counts) {
+        floor::hold(name, valid);
     }
     floor::say_missing(&["spirv-val", "glslangValidator"]);
 }

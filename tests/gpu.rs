@@ -18,7 +18,7 @@ use driver::session::{FileOptions, Session};
 use pullback_tests::commands::dispatch;
 use pullback_tests::commands::slang::{Outcome, has_transcendental, outcome, outcome_with};
 use pullback_tests::file::{TestFile, programs, root};
-use pullback_tests::floor;
+use pullback_tests::{floor, on_all_cores};
 
 /// The largest accepted error of arithmetic, in units in the last place of a float.
 const UNITS: u32 = 4;
@@ -118,15 +118,9 @@ fn refusal(name: &str, why: &str) -> String {
 #[test]
 fn programs_give_the_same_on_the_device() {
     for backend in backends() {
-        let name = format!("{backend:?}");
-        let work = move || {
-            differences(&name, in_software(backend), &|file| {
-                outcome_with(file, 2, backend, &CodeOptions::default())
-            })
-        };
-        let thread =
-            std::thread::Builder::new().stack_size(512 << 20).spawn(work).expect("the system has a thread");
-        let faults = thread.join().expect("no panic");
+        let faults = differences(&format!("{backend:?}"), in_software(backend), |file| {
+            outcome_with(file, 2, backend, &CodeOptions::default())
+        });
         assert!(faults.is_empty(), "{}", faults.join("\n\n"));
     }
 }
@@ -164,10 +158,7 @@ fn entry_points_of_the_ir_give_the_same_on_the_device() {
 #[cfg(feature = "cuda")]
 #[test]
 fn programs_give_the_same_as_ptx() {
-    let work = || differences("PTX", false, &as_ptx);
-    let thread =
-        std::thread::Builder::new().stack_size(512 << 20).spawn(work).expect("the system has a thread");
-    let faults = thread.join().expect("no panic");
+    let faults = differences("PTX", false, as_ptx);
     assert!(faults.is_empty(), "{}", faults.join("\n\n"));
 }
 
@@ -186,58 +177,81 @@ fn in_software(backend: Backend) -> bool {
     backend.devices().is_ok_and(|devices| devices.first().is_some_and(|device| device.kind == "CPU"))
 }
 
+/// How a program ran on a device, beside the interpreter.
+enum Verdict {
+    Same,
+    /// It stopped at the same line for the same reason.
+    Stopped,
+    /// A device does not define what it does, or it needs one in hardware.
+    Left,
+    Refused(String),
+    Different(String),
+}
+
 /// The differences in the programs of tests/run on a device.
 fn differences(
     device: &str,
     in_software: bool,
-    on_device: &dyn Fn(&TestFile) -> Result<Outcome, String>,
+    on_device: impl Fn(&TestFile) -> Result<Outcome, String> + Sync,
 ) -> Vec<String> {
-    let (mut same, mut stopped, mut refused, mut faults, mut list) = (0, 0, 0, Vec::new(), Vec::new());
-    for (name, file) in programs() {
-        // On a device the order of threads that share memory is not defined, nor how often `fma` rounds.
-        if ["ordered", "contract", "exact"].iter().any(|option| file.has_option(option)) {
-            continue;
-        }
-        if in_software && file.has_option("hardware") {
-            eprintln!("left to devices in hardware: {name}");
-            continue;
-        }
-        let wanted = match outcome_with(&file, 2, Backend::INTERP, &CodeOptions::default()) {
-            Ok(wanted) => wanted,
-            Err(why) if why.contains("E0801") => {
-                match on_device(&file) {
-                    Err(found) if is_reported_alike(&found, &why) => stopped += 1,
-                    Err(found) if found.contains("E093") => {
-                        refused += 1;
-                        list.push(refusal(&name, &found));
-                    }
-                    found => faults.push(format!("{name}: {found:?}\ninstead of\n{why}")),
-                }
-                continue;
-            }
-            Err(_) => continue,
-        };
-        let start = std::time::Instant::now();
-        let found = on_device(&file);
-        let seconds = start.elapsed().as_secs_f64();
-        if seconds > 3.0 {
-            eprintln!("{seconds:.1} s: {name}");
-        }
-        match found {
-            Ok(found) if is_same(&file, &found, &wanted) => same += 1,
-            Ok(found) => faults.push(format!("{name}:\n{}\ninstead of\n{}", found.text(), wanted.text())),
-            Err(why) if why.contains("E093") || why.contains("does not have") || why.contains("is empty") => {
+    let (mut same, mut stopped, mut refused, mut faults) = (0, 0, 0, Vec::new());
+    let all: Vec<(String, TestFile)> = programs().collect();
+    for verdict in on_all_cores(&all, |(name, file)| verdict(name, file, in_software, &on_device)) {
+        match verdict {
+            Verdict::Same => same += 1,
+            Verdict::Stopped => stopped += 1,
+            Verdict::Left => {}
+            Verdict::Refused(why) => {
                 refused += 1;
-                list.push(refusal(&name, &why));
+                eprintln!("{why}");
             }
-            Err(why) => faults.push(format!("{name}: {why}")),
+            Verdict::Different(why) => faults.push(why),
         }
     }
     let n = faults.len();
-    list.iter().for_each(|line| eprintln!("{line}"));
     eprintln!("{device}: {same} the same, {stopped} stopped alike, {refused} refused, {n} different");
     floor::hold(if device == "PTX" { "simulated ptx" } else { "device" }, same);
     faults
+}
+
+/// Runs a program on a device and in the interpreter.
+fn verdict(
+    name: &str,
+    file: &TestFile,
+    in_software: bool,
+    on_device: &dyn Fn(&TestFile) -> Result<Outcome, String>,
+) -> Verdict {
+    // On a device the order of threads that share memory is not defined, nor how often `fma` rounds.
+    if ["ordered", "contract", "exact"].iter().any(|option| file.has_option(option)) {
+        return Verdict::Left;
+    }
+    if in_software && file.has_option("hardware") {
+        eprintln!("left to devices in hardware: {name}");
+        return Verdict::Left;
+    }
+    let wanted = outcome_with(file, 2, Backend::INTERP, &CodeOptions::default());
+    if wanted.as_ref().is_err_and(|why| !why.contains("E0801")) {
+        return Verdict::Left;
+    }
+    let start = std::time::Instant::now();
+    let found = on_device(file);
+    let seconds = start.elapsed().as_secs_f64();
+    if seconds > 3.0 {
+        eprintln!("{seconds:.1} s: {name}");
+    }
+    match (found, wanted) {
+        (Ok(found), Ok(wanted)) if is_same(file, &found, &wanted) => Verdict::Same,
+        (Ok(found), Ok(wanted)) => {
+            Verdict::Different(format!("{name}:\n{}\ninstead of\n{}", found.text(), wanted.text()))
+        }
+        (Err(found), Err(why)) if is_reported_alike(&found, &why) => Verdict::Stopped,
+        (Err(why), _) if why.contains("E093") => Verdict::Refused(refusal(name, &why)),
+        (Err(why), Ok(_)) if why.contains("does not have") || why.contains("is empty") => {
+            Verdict::Refused(refusal(name, &why))
+        }
+        (Err(why), Ok(_)) => Verdict::Different(format!("{name}: {why}")),
+        (found, Err(why)) => Verdict::Different(format!("{name}: {found:?}\ninstead of\n{why}")),
+    }
 }
 
 /// The example that trains a hash grid in one dispatch: compares the losses along the way, which may depend

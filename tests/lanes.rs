@@ -2,9 +2,10 @@
 //! where 4 and 16 lanes run unoptimised code, and compares it with the interpreter on the same code: the printed
 //! text and the buffers must be equal exactly (with the interpreter's mathematical functions, and sums in the order
 //! of the lanes). The same holds for random programs with divergent threads, and their derivatives.
-//! `PULLBACK_ONLY` restricts the programs to paths that contain a text, `PULLBACK_LANES` selects one width, and
+//! `PULLBACK_ONLY` restricts the programs to paths that contain a text, `PULLBACK_LANES` selects one width or `all`, and
 //! `PULLBACK_BACKEND` one backend.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use driver::launch::{Backend, CodeOptions, Runner};
@@ -12,11 +13,10 @@ use driver::pipeline::{Failure, Loaded, Options, on_large_stack};
 use driver::session::{FileOptions, Session};
 use driver::{Request, render};
 use native::profile::Profile;
-use pullback_tests::commands::slang::outcome_with;
+use pullback_tests::commands::slang::{Outcome, outcome_with};
 use pullback_tests::file::{TestFile, programs};
-use pullback_tests::floor;
 use pullback_tests::generate::{self, Rng};
-use pullback_tests::setting;
+use pullback_tests::{floor, on_all_cores, setting};
 
 /// Options for the given number of lanes, with mathematical functions as the interpreter computes them: the
 /// backend's own differ in the last place and are tested separately.
@@ -62,70 +62,108 @@ fn ways() -> impl Iterator<Item = (usize, Backend, u32)> {
         .flat_map(|backend| widths(backend).iter().enumerate().map(move |(k, &width)| (k, backend, width)))
 }
 
-#[test]
-fn programs_give_the_same_in_lanes() {
-    backends().for_each(programs_give_the_same);
+/// The widths in which a program is tested, the `at`th of them: LLVM takes longer than all others, so its programs take
+/// turns in the widths beyond four. `PULLBACK_LANES=all` asks for every one.
+fn widths_of(backend: Backend, at: usize) -> Vec<u32> {
+    let wanted = std::env::var("PULLBACK_LANES");
+    match wanted.as_deref() {
+        Ok("all") => widths(backend).to_vec(),
+        Ok(width) => vec![width.parse().expect("a number of lanes")],
+        Err(_) if backend.name() == "llvm" => vec![1, 4, [8, 16, 32][at % 3]],
+        Err(_) => widths(backend).to_vec(),
+    }
 }
 
-fn programs_give_the_same(backend: Backend) {
-    let work = move || {
-        let mut faults = Vec::new();
-        let mut counts = Vec::new();
-        // A program that did not run in 4 lanes does not run in more.
-        let mut single: Vec<String> = Vec::new();
-        let widths: Vec<u32> = match std::env::var("PULLBACK_LANES") {
-            Ok(width) => vec![width.parse().expect("a number of lanes")],
-            Err(_) => widths(backend).to_vec(),
-        };
-        for &width in &widths {
-            let level = if matches!(width, 4 | 16) { 0 } else { 2 };
-            let (mut same, mut in_lanes, mut refused) = (0, 0, 0);
-            for (name, file) in programs() {
-                // A program that prints does not run in lanes.
-                let prints = std::fs::read_to_string(&name).is_ok_and(|text| text.contains("printf"));
-                let only_optimised = level == 0 && file.command.iter().any(|word| word == "optimised");
-                if width > 1 && (prints || only_optimised || single.contains(&name)) {
-                    continue;
-                }
-                let wanted = outcome_with(&file, level, Backend::INTERP, &CodeOptions::default());
-                let start = std::time::Instant::now();
-                let found = outcome_with(&file, level, backend, &exact(Some(width)));
-                if start.elapsed().as_secs() > 3 {
-                    eprintln!("{name}, {width} lanes: {:.1} s", start.elapsed().as_secs_f64());
-                }
-                match &found {
-                    Ok(found) if found.lanes > 1 => in_lanes += 1,
-                    Ok(_) if width > 1 => single.push(name.clone()),
-                    Ok(_) | Err(_) => {}
-                }
-                match (&wanted.map(|f| f.text()), found.map(|f| f.text())) {
-                    (Ok(a), Ok(b)) if *a == b => same += 1,
-                    (Err(a), Err(b)) if without_thread(a) == without_thread(&b) => same += 1,
-                    (_, Err(why)) if is_refusal(&why) => {
-                        refused += 1;
-                        if width == 1 {
-                            eprintln!("refused: {name}: {}", why.lines().next().unwrap_or_default());
-                        }
-                    }
-                    (wanted, found) => {
-                        faults.push(format!("{name}, {width} lanes:\n{found:?}\ninstead of\n{wanted:?}"));
-                    }
-                }
-            }
-            if width == 1 && backend != Backend::CRANELIFT {
-                floor::hold(backend.name(), same);
-            }
-            counts.push(format!(
-                "{width} lanes: {same} the same, {in_lanes} of them in lanes, {refused} refused"
-            ));
+/// The runs of programs on a backend in one width.
+#[derive(Clone, Debug, Default)]
+struct Count {
+    same: usize,
+    in_lanes: usize,
+    refused: usize,
+    faults: Vec<String>,
+}
+
+type Counts = BTreeMap<(&'static str, u32), Count>;
+
+#[test]
+fn programs_give_the_same_in_lanes() {
+    let all: Vec<(usize, (String, TestFile))> = programs().enumerate().collect();
+    let found = on_all_cores(&all, |(at, (name, file))| {
+        let mut wanted: BTreeMap<u8, Result<String, String>> = BTreeMap::new();
+        let mut counts = Counts::new();
+        for backend in backends() {
+            compare(name, file, backend, &widths_of(backend, *at), &mut wanted, &mut counts);
         }
-        (counts, faults)
-    };
-    let thread =
-        std::thread::Builder::new().stack_size(512 << 20).spawn(work).expect("the system has a thread");
-    let (counts, faults) = thread.join().expect("no panic");
-    eprintln!("{backend:?}: {}; {} different", counts.join("; "), faults.len());
+        counts
+    });
+    let mut counts = Counts::new();
+    for (key, count) in found.into_iter().flatten() {
+        let all = counts.entry(key).or_default();
+        all.same += count.same;
+        all.in_lanes += count.in_lanes;
+        all.refused += count.refused;
+        all.faults.extend(count.faults);
+    }
+    for ((backend, width), Count { same, in_lanes, refused, faults }) in &counts {
+        let different = faults.len();
+        eprintln!(
+            "{backend}, {width} lanes: {same} the same, {in_lanes} of them in lanes, {refused} refused, {different} different"
+        );
+        if *width == 1 && *backend != Backend::CRANELIFT.name() {
+            floor::hold(backend, *same);
+        }
+    }
+    let faults: Vec<String> = counts.into_values().flat_map(|count| count.faults).collect();
     assert!(faults.is_empty(), "{}", faults.join("\n\n"));
+}
+
+/// Compares a program on a backend in some widths with the interpreter, which has run it at some levels of optimisation.
+fn compare(
+    name: &str,
+    file: &TestFile,
+    backend: Backend,
+    widths: &[u32],
+    wanted: &mut BTreeMap<u8, Result<String, String>>,
+    counts: &mut Counts,
+) {
+    // A program that prints does not run in lanes.
+    let prints = std::fs::read_to_string(name).is_ok_and(|text| text.contains("printf"));
+    for &width in widths {
+        let level = if matches!(width, 4 | 16) { 0 } else { 2 };
+        let only_optimised = level == 0 && file.command.iter().any(|word| word == "optimised");
+        if width > 1 && (prints || only_optimised) {
+            continue;
+        }
+        let text = |found: Result<Outcome, String>| found.map(|found| found.text());
+        let wanted = wanted
+            .entry(level)
+            .or_insert_with(|| text(outcome_with(file, level, Backend::INTERP, &CodeOptions::default())));
+        let start = std::time::Instant::now();
+        let found = outcome_with(file, level, backend, &exact(Some(width)));
+        if start.elapsed().as_secs() > 3 {
+            eprintln!("{name}, {width} lanes: {:.1} s", start.elapsed().as_secs_f64());
+        }
+        let count = counts.entry((backend.name(), width)).or_default();
+        let is_single = found.as_ref().is_ok_and(|found| found.lanes <= 1);
+        count.in_lanes += usize::from(found.is_ok() && !is_single);
+        match (&*wanted, text(found)) {
+            (Ok(a), Ok(b)) if *a == b => count.same += 1,
+            (Err(a), Err(b)) if without_thread(a) == without_thread(&b) => count.same += 1,
+            (_, Err(why)) if is_refusal(&why) => {
+                count.refused += 1;
+                if width == 1 {
+                    eprintln!("refused: {name}: {}", why.lines().next().unwrap_or_default());
+                }
+            }
+            (wanted, found) => {
+                count.faults.push(format!("{name}, {width} lanes:\n{found:?}\ninstead of\n{wanted:?}"));
+            }
+        }
+        // A program that did not run in 4 lanes does not run in more.
+        if width > 1 && is_single {
+            break;
+        }
+    }
 }
 
 /// The number of inputs of a thread: `x`, `y`, `s.a`, `s.b[0..3]`, `s.c`, `s.k`, `n`.

@@ -4,19 +4,21 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use driver::gpu::{Target, emit_compiled};
 use driver::pipeline::Failure;
 use driver::session::{FileOptions, Session};
 use pullback_tests::commands::slang::compile;
 use pullback_tests::file::{TestFile, programs};
-use pullback_tests::floor;
+use pullback_tests::{floor, on_all_cores};
 
 /// The result of `ptxas` for a text; `None` if it is not installed.
-fn assemble(ptxas: &Path, text: &[u8], worker: usize) -> Option<Result<(), String>> {
-    let path = std::env::temp_dir().join(format!("pullback-{}-{worker}.ptx", std::process::id()));
+fn assemble(ptxas: &Path, text: &[u8]) -> Option<Result<(), String>> {
+    let path = std::env::temp_dir().join(format!(
+        "pullback-{}-{:?}.ptx",
+        std::process::id(),
+        std::thread::current().id()
+    ));
     std::fs::write(&path, text).expect("the text is written");
     let run = Command::new(ptxas).args(["-arch=sm_70", "-O0", "-o", "/dev/null"]).arg(&path).output();
     std::fs::remove_file(&path).expect("the text is removed");
@@ -28,33 +30,18 @@ fn assemble(ptxas: &Path, text: &[u8], worker: usize) -> Option<Result<(), Strin
 #[test]
 fn programs_are_accepted_or_refused() {
     let (mut written, mut accepted, mut refused, mut faults) = (0, 0, 0, Vec::new());
-    let all: Arc<Vec<TestFile>> = Arc::new(programs().map(|(_, file)| file).collect());
-    let next = Arc::new(AtomicUsize::new(0));
-    let workers: Vec<_> = (0..std::thread::available_parallelism().map_or(1, usize::from))
-        .map(|worker| {
-            let (all, next) = (all.clone(), next.clone());
-            let work = move || {
-                let mut found = Vec::new();
-                while let Some(file) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    found.extend(outcome(file, worker).map(|outcome| (file.path.clone(), outcome)));
-                }
-                found
-            };
-            std::thread::Builder::new().stack_size(512 << 20).spawn(work).expect("the system has a thread")
-        })
-        .collect();
-    for worker in workers {
-        for (path, outcome) in worker.join().expect("no panic") {
-            let name = path.display().to_string();
-            match outcome {
-                Outcome::Written => written += 1,
-                Outcome::Accepted => accepted += 1,
-                Outcome::Refused(why) => {
-                    refused += 1;
-                    eprintln!("refused: {}: {why}", name.rsplit("/run/").next().unwrap_or_default());
-                }
-                Outcome::Fault(why) => faults.push(format!("{name}: {why}")),
+    let all: Vec<TestFile> = programs().map(|(_, file)| file).collect();
+    for (file, outcome) in all.iter().zip(on_all_cores(&all, outcome)) {
+        let name = file.path.display();
+        match outcome {
+            None => {}
+            Some(Outcome::Written) => written += 1,
+            Some(Outcome::Accepted) => accepted += 1,
+            Some(Outcome::Refused(why)) => {
+                refused += 1;
+                eprintln!("refused: {name}: {why}");
             }
+            Some(Outcome::Fault(why)) => faults.push(format!("{name}: {why}")),
         }
     }
     written += accepted;
@@ -75,12 +62,12 @@ enum Outcome {
 }
 
 /// Writes a program of tests/run as PTX, as `--backend cuda` compiles it; `None` if it does not compile.
-fn outcome(file: &TestFile, worker: usize) -> Option<Outcome> {
+fn outcome(file: &TestFile) -> Option<Outcome> {
     let ptxas = std::env::var_os("PULLBACK_PTXAS").map_or_else(|| PathBuf::from("ptxas"), PathBuf::from);
     let mut session = Session::new(FileOptions::default());
     let (_, compiled) = compile(file, 2, &mut session).ok()?;
     Some(match emit_compiled(&session.sources, &compiled, None, Target::Ptx) {
-        Ok(text) => match assemble(&ptxas, &text, worker) {
+        Ok(text) => match assemble(&ptxas, &text) {
             None => Outcome::Written,
             Some(Ok(())) => Outcome::Accepted,
             Some(Err(why)) => Outcome::Fault(why),

@@ -15,7 +15,34 @@ pub mod literal;
 #[cfg(feature = "cuda")]
 pub mod ptx;
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 /// A number from an environment variable.
 pub fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+/// What `work` gives for each of `items`, in their order, computed on all cores and on stacks that are large enough for the
+/// compiler.
+pub fn on_all_cores<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let next = AtomicUsize::new(0);
+    let worker = || {
+        let mut found = Vec::new();
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(item) = items.get(at) else { return found };
+            found.push((at, work(item)));
+        }
+    };
+    let n_threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut all = std::thread::scope(|scope| {
+        let start = |_| {
+            let thread = std::thread::Builder::new().stack_size(512 << 20);
+            thread.spawn_scoped(scope, worker).expect("the system has a thread")
+        };
+        let threads: Vec<_> = (0..n_threads).map(start).collect();
+        threads.into_iter().flat_map(|thread| thread.join().expect("no panic")).collect::<Vec<_>>()
+    });
+    all.sort_by_key(|&(at, _)| at);
+    all.into_iter().map(|(_, found)| found).collect()
 }
