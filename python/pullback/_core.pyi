@@ -18,6 +18,7 @@ class Program:
         *,
         defines: Sequence[tuple[str, str]] = ...,
         include: Sequence[str] = ...,
+        lengths: Sequence[tuple[str, int]] = ...,
         backend: Optional[str] = None,
         level: Optional[int] = None,
         threads: int = 0,

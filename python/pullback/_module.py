@@ -164,7 +164,8 @@ def load(path: Path, *, reload: bool = False, **options: Any) -> Module:
     """Load a file and its imports. Functions are compiled on first use. With `reload`, changed files are read again
     when a function is looked up.
 
-    Options: `defines`, a dict of macros; `include`, folders for imports; `device`, "cpu", "vulkan" or "cuda" (a
+    Options: `defines`, a dict of macros; `include`, folders for imports; `lengths`, a dict with the number of resources
+    in each array of textures or buffers that is declared without a length; `device`, "cpu", "vulkan" or "cuda" (a
     `RuntimeError` on a machine that lacks it); `backend` for the CPU, one of "cranelift", "llvm", "tiers" (the fast
     default) and "interp"; `level`, the optimisation level from 0 to 2; `threads`, 0 for one per core; `deterministic`,
     for bitwise equal results in every run with any number of threads; `fast_math`; `fp_contract`, which
@@ -207,6 +208,8 @@ def _options(given: dict[str, Any]) -> dict[str, Any]:
         (key, text[value] if value is None or isinstance(value, bool) else str(value))
         for key, value in defines.items()
     ]
+    lengths: Mapping[str, int] = options.pop("lengths", None) or {}
+    options["lengths"] = list(lengths.items())
     options["include"] = [os.fspath(folder) for folder in folders]
     device = options.pop("device", "cpu")
     if device != "cpu":

@@ -26,7 +26,7 @@ type GenericsInfo = (Vec<String>, Vec<String>, Vec<String>);
 #[pymethods]
 impl Program {
     #[new]
-    #[pyo3(signature = (path, text=None, *, defines=Vec::new(), include=Vec::new(), backend=None, level=None, threads=0, deterministic=false, fast_math=false, fp_contract=false, cache=true))]
+    #[pyo3(signature = (path, text=None, *, defines=Vec::new(), include=Vec::new(), lengths=Vec::new(), backend=None, level=None, threads=0, deterministic=false, fast_math=false, fp_contract=false, cache=true))]
     #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
     fn new(
         py: Python<'_>,
@@ -34,6 +34,7 @@ impl Program {
         text: Option<String>,
         defines: Vec<(String, String)>,
         include: Vec<PathBuf>,
+        lengths: Vec<(String, u32)>,
         backend: Option<&str>,
         level: Option<u8>,
         threads: usize,
@@ -42,7 +43,7 @@ impl Program {
         fp_contract: bool,
         cache: bool,
     ) -> PyResult<Program> {
-        let files = FileOptions { defines, include_dirs: include, ..FileOptions::default() };
+        let files = FileOptions { defines, include_dirs: include, lengths, ..FileOptions::default() };
         let code = CodeOptions { fast_math, deterministic, cache, ..CodeOptions::default() };
         let mut execution = Execution { code, threads, ..Execution::default() };
         if let Some(level) = level {

@@ -152,6 +152,15 @@ pub(crate) struct SourceArgs {
     /// Link a module that the program does not import: it exports what the program declares as `extern`
     #[arg(long, value_name = "FILE")]
     pub(crate) link: Vec<PathBuf>,
+    /// The number of resources in an array that is declared without a length
+    #[arg(long, value_name = "NAME=N", value_parser = length)]
+    pub(crate) length: Vec<(String, u32)>,
+}
+
+fn length(text: &str) -> Result<(String, u32), String> {
+    let parts =
+        text.rsplit_once('=').and_then(|(name, n)| Some((name.trim().to_owned(), n.trim().parse().ok()?)));
+    parts.filter(|(name, _)| !name.is_empty()).ok_or_else(|| "expected NAME=N".to_owned())
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]

@@ -29,6 +29,7 @@ pub(crate) fn bench(args: &BenchArgs) -> u8 {
         execution.threads = args.threads;
         execution.code.flush_subnormals = args.flush_subnormals;
         let memory = report::binds(&args.memory)?;
+        session.add_lengths(driver::bind::lengths(&memory));
         let options = Options { execution, memory, at, threads: args.count, seconds };
         // A word after `--profile` that names no page is a function.
         let word = args.profile.as_ref().and_then(Option::as_ref);

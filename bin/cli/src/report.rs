@@ -231,6 +231,7 @@ pub(crate) fn session(source: &SourceArgs) -> Session {
         matrices_in_columns: source.matrix_layout == Layout::Column,
         high_bit_fields: source.bit_fields == BitFields::Msvc,
         links: source.link.clone(),
+        lengths: source.length.clone(),
         ..FileOptions::default()
     })
 }

@@ -28,6 +28,8 @@ pub struct Program {
     pub siblings: FxHashSet<FileId>,
     /// Bit-fields are packed as by Microsoft's C compiler, from the highest bit of a word of their own type.
     pub has_high_bit_fields: bool,
+    /// The lengths that the host gives to arrays of resources without one, by the name of the variable or field.
+    pub lengths: FxHashMap<String, u32>,
     pub(crate) modules: Modules,
     pub(crate) scopes: Scopes,
     pub(crate) magics: Magics,

@@ -82,6 +82,28 @@ pub fn parse_bind(text: &str) -> Result<Bind, Error> {
     Ok(Bind { name, value })
 }
 
+/// The lengths of arrays of resources that the names of bindings imply, as [`crate::session::FileOptions`] has them:
+/// `textures[3]` is an element of an array of at least four, and `TYPE.Handle[3]` has the number 3.
+pub fn lengths(binds: &[Bind]) -> Vec<(String, u32)> {
+    let mut all: std::collections::BTreeMap<String, u32> = std::collections::BTreeMap::new();
+    for bind in binds {
+        for (at, _) in bind.name.match_indices('[') {
+            let (before, after) = (&bind.name[..at], &bind.name[at + 1..]);
+            let Some((number, _)) = after.split_once(']') else { continue };
+            let Ok(number) = number.trim().parse::<u32>() else { continue };
+            let (name, n) = match before.ends_with(".Handle") {
+                true => (format!("{before}[{number}]"), 1),
+                false => {
+                    (before.rsplit(['.', ']']).next().unwrap_or(before).to_owned(), number.saturating_add(1))
+                }
+            };
+            let known = all.entry(name).or_default();
+            *known = n.max(*known);
+        }
+    }
+    all.into_iter().collect()
+}
+
 /// Parses a VALUE.
 pub fn parse_value(text: &str) -> Result<BindValue, String> {
     let text = text.trim();

@@ -84,6 +84,9 @@ pub struct FileOptions {
     pub high_bit_fields: bool,
     /// Modules that belong to the program although it does not import them.
     pub links: Vec<PathBuf>,
+    /// The lengths of arrays of resources that are declared without one, and the numbers of resources that handles of a
+    /// type can name, by `NAME` or `TYPE.Handle`.
+    pub lengths: Vec<(String, u32)>,
 }
 
 /// The sources of one program.
@@ -135,6 +138,14 @@ impl Session {
         diagnostic.severity == Severity::Error || !self.options.allow.iter().any(same)
     }
 
+    /// Gives lengths to arrays of resources that have none yet: see [`FileOptions::lengths`].
+    pub fn add_lengths(&mut self, lengths: Vec<(String, u32)>) {
+        let own = &mut self.options.lengths;
+        let new: Vec<_> =
+            lengths.into_iter().filter(|(name, _)| own.iter().all(|known| known.0 != *name)).collect();
+        own.extend(new);
+    }
+
     /// A session without files, with the same options.
     pub fn fresh(&self) -> Session {
         Session::new(self.options.clone())
@@ -154,6 +165,7 @@ impl Session {
         let mut program = Program::new(ast, &indices);
         program.host_has_columns = self.options.matrices_in_columns;
         program.has_high_bit_fields = self.options.high_bit_fields;
+        program.lengths = self.options.lengths.iter().cloned().collect();
         for &code in &self.options.warn {
             program.ast.warnings.warn(code);
         }

@@ -90,6 +90,9 @@ impl Body<'_, '_, '_> {
                 let zero = self.dzero(from, span);
                 return values.into_iter().chain(zero).collect();
             }
+            (TyKind::Struct(..), _) if let Some(values) = self.convert_handle(&values, from, to, span) => {
+                return values;
+            }
             _ if self.lw.program.is_existential(from) || self.lw.program.is_existential(to) => {
                 return self.convert_existential(values, from, to, span);
             }

@@ -40,10 +40,11 @@ impl Lowerer<'_> {
             return None;
         }
         if let TyKind::Array(element, None) = self.program.types[ty]
-            && (self.holds_buffers(element) || matches!(self.program.types[element], TyKind::Buffer(..)))
+            && self.is_resource(element)
         {
             if !self.only_checks {
-                self.unsupported(span, "an array of resources without a length is");
+                let name = self.program.ast.name(node.name).to_owned();
+                self.no_length(span, Some(&name));
             }
             return None;
         }
@@ -187,6 +188,11 @@ impl Body<'_, '_, '_> {
             let values =
                 self.unsupported(span, format_args!("the global `{name}` of a graphics stage is"), ty);
             return Place::value(ty, values);
+        }
+        if let TyKind::Array(element, _) = self.lw.program.types[declared]
+            && self.lw.program.is_dynamic_resource(element)
+        {
+            return Place::value(declared, Vec::new());
         }
         if !is_shared && !node.modifiers.has(Modifiers::STATIC) && self.lw.holds_buffers(declared) {
             let values = self.split_uniform(decl, "", declared, span);

@@ -133,6 +133,9 @@ impl Body<'_, '_, '_> {
             }
         }
         self.b.span = ir_span(span);
+        if let ("resource_of", Some(&[number])) = (&*name, values.first().map(Vec::as_slice)) {
+            return Some(self.resource_of(sig.ret, number, span));
+        }
         if let ("create_dynamic_object", [id, value], [_, param]) = (&*name, &values[..], &sig.params[..]) {
             let &id = id.first()?;
             let value = if self.detached { self.detach(value.clone()) } else { value.clone() };
@@ -195,6 +198,9 @@ impl Body<'_, '_, '_> {
         let mut values = Vec::new();
         for ((v, from), param) in inputs.iter().zip(&sig.params) {
             values.push(self.convert(v.clone(), *from, param.ty, span));
+        }
+        if name == "resource_of" {
+            return Some(self.resource_of(sig.ret, *values.first()?.first()?, span));
         }
         self.operation(&name, &values, sig.ret)
     }

@@ -25,6 +25,7 @@ mod expressions;
 mod flat;
 mod functions;
 mod globals;
+mod handles;
 mod intrinsics;
 mod layout;
 mod leaves;
@@ -62,6 +63,7 @@ use syntax::Diagnostic;
 
 use crate::declared::Key;
 use crate::existential::Conformances;
+use crate::handles::Handles;
 use crate::lowerer::{FxIndexMap, KnownTypes, Lowerer, Pointers};
 pub use crate::request::{FunctionInfo, ParamInfo, Request, Step};
 
@@ -85,10 +87,12 @@ pub struct Lowered {
 pub fn lower(program: &mut Program, request: &Request) -> Lowered {
     program.check_derivative_targets();
     let mut conformances = Conformances::new(program, &request.conformances);
+    let mut handles = Handles::default();
     loop {
-        let (mut lowered, found) = lower_round(program, request, conformances);
-        conformances = found;
-        let changed = conformances.settle(program);
+        let (mut lowered, found, named) = lower_round(program, request, conformances, handles);
+        (conformances, handles) = (found, named);
+        let has_more = handles.settle();
+        let changed = conformances.settle(program) || has_more;
         let broken = program.has_errors();
         if broken {
             program.check_reached();
@@ -109,7 +113,8 @@ fn lower_round(
     program: &mut Program,
     request: &Request,
     conformances: Conformances,
-) -> (Lowered, Conformances) {
+    handles: Handles,
+) -> (Lowered, Conformances, Handles) {
     let mut module = Module { library_files: program.library_files(), ..Module::default() };
     let mut types = std::mem::take(&mut module.types);
     let mut lowerer = Lowerer {
@@ -122,6 +127,7 @@ fn lower_round(
         types: KnownTypes::default(),
         pointers: Pointers::default(),
         conformances,
+        handles,
         globals: FxIndexMap::default(),
         reached: FxHashMap::default(),
         uniform_parts: FxHashMap::default(),
@@ -150,13 +156,13 @@ fn lower_round(
         lowerer.complete_hashes(&mut types);
         lowerer.check_addresses();
     }
-    let Lowerer { mut module, mem, mut diagnostics, conformances, .. } = lowerer;
+    let Lowerer { mut module, mem, mut diagnostics, conformances, handles, .. } = lowerer;
     module.types = types;
     module.mem = mem;
     sizes::check(&module, &mut diagnostics);
     numbers::check(&mut module);
     room::check(&mut module);
-    (Lowered { module, diagnostics, functions }, conformances)
+    (Lowered { module, diagnostics, functions }, conformances, handles)
 }
 
 impl Lowerer<'_> {

@@ -13,6 +13,7 @@ use syntax::{DeclId, Diagnostic, ExprId, Span};
 
 use crate::declared::{Declared, Key, Written};
 use crate::existential::{Conformances, Existential};
+use crate::handles::Handles;
 use crate::layout::{DiffMap, Layout, UsePart};
 
 pub(crate) type FxIndexMap<K, V> = IndexMap<K, V, FxBuildHasher>;
@@ -33,6 +34,7 @@ pub(crate) struct Lowerer<'p> {
     pub(crate) types: KnownTypes,
     pub(crate) pointers: Pointers,
     pub(crate) conformances: Conformances,
+    pub(crate) handles: Handles,
     pub(crate) globals: FxIndexMap<FuncRef, Option<Global>>,
     /// The globals that tell whether a thread has come by the declaration of a `static` variable.
     pub(crate) reached: FxHashMap<FuncRef, Global>,

@@ -6,7 +6,7 @@
 
 use check::Accessors;
 use check::tables::{Callable, Meaning};
-use check::types::{BufferKind, Ty, TyKind};
+use check::types::{BufferKind, Ty, TyKind, Val};
 use ir::{Op, Step, Value};
 use smallvec::SmallVec;
 use syntax::ExprId;
@@ -283,14 +283,22 @@ impl Body<'_, '_, '_> {
     /// `base[index]` for built-in types.
     pub(crate) fn index_place(&mut self, base: Place, index: Value, ty: Ty, e: ExprId) -> Place {
         match self.lw.program.types[base.ty].clone() {
-            TyKind::Array(element, None) => {
+            // Each is its own number.
+            TyKind::Array(element, _) if self.lw.program.is_dynamic_resource(element) => {
+                let number = self.convert_leaf(index, ir::Type::U32);
+                Place::value(ty, vec![number])
+            }
+            TyKind::Array(element, None | Some(Val::Error)) => {
                 if let PlaceKind::Memory(memory) = &base.kind
                     && let Some(place) = self.element_behind(memory, element, index, e)
                 {
                     return place;
                 }
-                if self.lw.only_checks && self.lw.holds_buffers(element) {
+                if self.lw.is_resource(element) {
                     // How many resources there are, the host says.
+                    if !self.lw.only_checks && !self.lw.has_errors() {
+                        self.lw.no_length(self.span_of(e), None);
+                    }
                     let values = self.zeros(ty);
                     return Place::value(ty, values);
                 }

@@ -33,6 +33,20 @@ impl Lowerer<'_> {
         }
     }
 
+    /// Returns true for a type that the host binds as a resource, or that has such parts.
+    pub(crate) fn is_resource(&mut self, ty: Ty) -> bool {
+        self.has_buffer(ty, 0) || self.program.is_resource(ty)
+    }
+
+    /// Reports an array of resources of which the host has not told the length.
+    pub(crate) fn no_length(&mut self, span: Span, name: Option<&str>) {
+        self.error("E0919", span, "the number of resources in this array is not known".to_owned());
+        let name = name.unwrap_or("NAME");
+        self.help(format!(
+            "bind its elements, `--bind {name}[0]=…`, or give their number, `--length {name}=N`"
+        ));
+    }
+
     /// The content type of a constant buffer or parameter block that holds buffers. Such a block is the value
     /// of its content.
     pub(crate) fn block_content(&mut self, ty: Ty) -> Option<Ty> {
@@ -48,6 +62,8 @@ impl Lowerer<'_> {
         match self.program.types[ty] {
             TyKind::Buffer(..) => true,
             TyKind::Array(element, Some(_)) if depth < MAX_DEPTH => self.has_buffer(element, depth + 1),
+            // What a uniform handle names is bound in its place.
+            TyKind::Struct(..) if self.program.handle_target(ty).is_some() => true,
             TyKind::Struct(..) if depth < MAX_DEPTH => {
                 self.program.fields(ty).into_iter().any(|(_, field, _)| self.has_buffer(field, depth + 1))
             }
@@ -61,11 +77,12 @@ impl Lowerer<'_> {
         }
         let (space, element) = self.space_of(ty);
         let node = &self.program.ast.decls[root];
-        let name = format!(
-            "{}{}",
-            self.program.ast.name(node.name),
-            path.replace(RESOURCE, "").replace(TEXTURE, "")
-        );
+        // A resource that only its number names is no part of a variable.
+        let variable = match self.program.handle_decl() == Some(root) {
+            true => "",
+            false => self.program.ast.name(node.name),
+        };
+        let name = format!("{variable}{}", path.replace(RESOURCE, "").replace(TEXTURE, ""));
         let span = ir_span(node.name_span);
         let ty = self.mem_type(types, element);
         let global = self.module.globals.push(GlobalData { name, space, ty, init: None, span });
@@ -87,6 +104,9 @@ impl Body<'_, '_, '_> {
             let split = |k| self.split_uniform(root, &format!("{path}[{k}]"), element, span);
             let elements = (0..n).map(split).collect();
             return self.array_of_elements(ty, element, elements);
+        }
+        if let Some(target) = self.lw.program.handle_target(ty) {
+            return self.named_handle(root, path, target);
         }
         if self.lw.holds_buffers(ty) {
             let mut values = Vec::new();

@@ -135,6 +135,14 @@ impl Compiler {
         self
     }
 
+    /// The number of resources in an array that is declared without a length, by the name of the variable or field; or
+    /// how many resources handles of a type can name, by `TYPE.Handle`.
+    #[must_use]
+    pub fn length(mut self, name: impl Into<String>, n: u32) -> Compiler {
+        self.files.lengths.push((name.into(), n));
+        self
+    }
+
     /// A folder in which imported and included files are searched.
     #[must_use]
     pub fn include_folder(mut self, folder: impl Into<PathBuf>) -> Compiler {

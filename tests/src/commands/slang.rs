@@ -40,7 +40,9 @@ pub(super) fn run(file: &TestFile) -> Result<(), String> {
 fn session(file: &TestFile) -> Session {
     let warn = file.all("warn").filter_map(|code| code.parse().ok()).collect();
     let matrices_in_columns = file.command.iter().any(|word| word == "columns");
-    Session::new(FileOptions { warn, matrices_in_columns, ..FileOptions::default() })
+    let binds: Vec<_> = file.all("bind").filter_map(|text| bind::parse_bind(text).ok()).collect();
+    let lengths = bind::lengths(&binds);
+    Session::new(FileOptions { warn, matrices_in_columns, lengths, ..FileOptions::default() })
 }
 
 /// The results of a run.

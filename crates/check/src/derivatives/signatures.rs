@@ -44,7 +44,10 @@ impl Program {
                     let name = self.ast.decl_name(decl).to_owned();
                     self.error("E31225", self.name_span(decl), format!("the constant '{name}' has no value"));
                 }
-                self.sized_by(declared, init)
+                match self.host_length(decl, declared) {
+                    Some(sized) => sized,
+                    None => self.sized_by(declared, init),
+                }
             }
             DeclKind::Var { ty: None, init: Some(init), .. } => Checker::new(self, decl).infer(init, None),
             DeclKind::Param { ty: Some(ty), .. } => {

@@ -257,7 +257,8 @@ impl Checker<'_> {
             Some(base) => {
                 let self_ty = chosen.signature.this.as_ref().map_or(Ty::ERROR, |t| t.ty);
                 let from = self.ty_of(base);
-                if self_ty != from && self_ty != Ty::ERROR && !self.p.types_deref(from) {
+                let is_seen_through = self.p.types_deref(from) || self.p.handle_target(from).is_some();
+                if self_ty != from && self_ty != Ty::ERROR && !is_seen_through {
                     self.p.tables.exprs[base].coerce = Some(self_ty);
                 }
                 // The content of a constant buffer cannot be changed.
@@ -388,7 +389,7 @@ impl Checker<'_> {
     /// `base[args]` with a `__subscript` of the user's.
     pub(crate) fn infer_subscript(&mut self, expr: ExprId, base: ExprId, args: &[ExprId]) -> Ty {
         let span = self.span(expr);
-        let (ty, place) = (self.ty_of(base), self.p.tables.exprs[base].lvalue);
+        let (ty, place) = (self.seen(base), self.p.tables.exprs[base].lvalue);
         let Ref::Funcs(mut candidates, _) = self.declared_member(ty, kw::SUBSCRIPT, Base::Value(base, place))
         else {
             if ty != Ty::ERROR {

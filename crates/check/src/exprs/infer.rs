@@ -130,6 +130,12 @@ impl<'p> Checker<'p> {
         self.p.tables.exprs[expr].ty
     }
 
+    /// The type as which a value is used: what a handle names, else its own.
+    pub(crate) fn seen(&self, expr: ExprId) -> Ty {
+        let info = &self.p.tables.exprs[expr];
+        info.coerce.filter(|_| self.p.handle_target(info.ty).is_some()).unwrap_or(info.ty)
+    }
+
     pub(crate) fn set(&mut self, expr: ExprId, mut info: ExprInfo) -> Ty {
         if !matches!(info.meaning, Meaning::Type(_)) {
             info.ty = self.p.types.of_value(info.ty);
@@ -499,6 +505,10 @@ impl<'p> Checker<'p> {
             let content = self.p.loaded(ty);
             self.p.tables.exprs[base].coerce = Some(content);
             ty = content;
+        }
+        if let Some(target) = self.p.handle_target(ty) {
+            self.p.tables.exprs[base].coerce = Some(target);
+            ty = target;
         }
         let element = match self.p.types[ty].clone() {
             TyKind::Array(element, _) | TyKind::Vector(element, _) => Some((element, info.lvalue)),

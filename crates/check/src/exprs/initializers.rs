@@ -390,6 +390,14 @@ impl Checker<'_> {
         if args.is_empty() {
             return self.default_value(expr, ty);
         }
+        if let [arg] = *args
+            && !self.is_list(arg)
+        {
+            let from = self.infer(arg, None);
+            if self.p.handle_target(from).is_some() {
+                return self.infer_cast(expr, ty, arg);
+            }
+        }
         let element = self.element_of(ty);
         let mut total = Some(0);
         let mut failed = false;

@@ -235,8 +235,10 @@ impl Checker<'_> {
                     TyKind::Pointer(content) => {
                         self.set(expr, ExprInfo::place(content, Meaning::Deref(inner)))
                     }
-                    // The handle of a resource is the resource.
-                    TyKind::Buffer(..) | TyKind::Opaque(..) => self.set_value(expr, ty, Meaning::Same(inner)),
+                    _ if let Some(target) = self.p.handle_target(ty) => {
+                        self.p.tables.exprs[inner].coerce = Some(target);
+                        self.set_value(expr, target, Meaning::Same(inner))
+                    }
                     _ => {
                         let message = text!("a value of type '{}' cannot be dereferenced", self.name(ty));
                         self.fail(expr, "E39999", message)

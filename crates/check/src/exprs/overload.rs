@@ -10,7 +10,6 @@ use syntax::{DeclId, Diagnostic, ExprId, Span};
 
 use crate::exprs::infer::Checker;
 use crate::exprs::mismatch::Failure;
-use crate::names::enter::last_name;
 use crate::names::lookup::Candidate;
 use crate::program::Program;
 use crate::signature::{Direction, ParamSig, Role, Signature};
@@ -142,8 +141,7 @@ impl Checker<'_> {
                 .iter()
                 .all(|w| w.chosen.signature.ret == first.ret && w.chosen.signature.takes_the_same(&first));
             let prototypes = winners.iter().filter(|w| !w.has_body).count();
-            let by_handle = winners.iter().filter(|w| self.takes_handle(w.chosen.decl)).count();
-            if !(same && prototypes.max(by_handle) + 1 >= winners.len()) {
+            if !(same && prototypes + 1 >= winners.len()) {
                 let name = self.p.ast.decl_name(winners[0].chosen.decl).to_string();
                 let mut diagnostic = Diagnostic::error("E39999", span, format!("ambiguous call to '{name}'"));
                 for winner in winners.iter().take(5) {
@@ -155,16 +153,6 @@ impl Checker<'_> {
             }
         }
         Some(winners.swap_remove(0).chosen)
-    }
-
-    /// Returns true if a parameter is declared as the handle of a resource, which is the resource itself
-    /// here; the function is then a variant of the one that takes the resource.
-    fn takes_handle(&self, decl: DeclId) -> bool {
-        self.p.params_of(decl).into_iter().any(|param| {
-            let DeclKind::Param { ty: Some(ty), .. } = self.p.ast.decls[param].kind else { return false };
-            let name = last_name(&self.p.ast, ty).map(|name| self.p.ast.name(name));
-            matches!(name, Some("Handle" | "DescriptorHandle"))
-        })
     }
 
     /// Makes lambdas that are arguments of the only candidate return the type that it expects.

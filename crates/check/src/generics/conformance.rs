@@ -357,6 +357,15 @@ impl Program {
         }
         match (self.types[pattern].clone(), self.types[ty].clone()) {
             (TyKind::Array(a, None), TyKind::Array(b, _)) => self.unify(a, b, params, env),
+            // Where the argument has no length either, the host will give it one.
+            (TyKind::Array(a, Some(Val::Param(n))), TyKind::Array(b, None))
+                if self.opened.params.contains(&n) && params.contains(&n) =>
+            {
+                if env.get(n).is_none() {
+                    env.map.push((n, GenericArg::Val(Val::Error)));
+                }
+                self.unify(a, b, params, env)
+            }
             (TyKind::Tuple(a), TyKind::Tuple(b)) | (TyKind::Pack(a), TyKind::Pack(b)) => {
                 self.unify_list(&a, &b, params, env)
             }

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use smallvec::SmallVec;
 use syntax::ast::{DeclKind, ExprKind, Modifiers};
-use syntax::{DeclId, ExprId, Symbol};
+use syntax::{DeclId, ExprId, Symbol, keywords as kw};
 
 use crate::exprs::infer::Checker;
 use crate::facts::{Facet, FacetKind};
@@ -512,6 +512,14 @@ impl Checker<'_> {
                 self.p.tables.exprs[base].coerce = Some(content);
                 return self.member_of(View { base, ty: content, lvalue: false }, name);
             }
+            TyKind::Struct(..) if let Some(target) = self.p.handle_target(ty) => {
+                let own = self.declared_member(ty, name, Base::Value(base, lvalue));
+                if !matches!(own, Ref::NotFound | Ref::Error) {
+                    return own;
+                }
+                self.p.tables.exprs[base].coerce = Some(target);
+                return self.member_of(View { base, ty: target, lvalue: true }, name);
+            }
             TyKind::Pointer(content) => {
                 // Prefer a member from an extension of the pointer type itself.
                 let own = self.declared_member(ty, name, Base::Value(base, lvalue));
@@ -538,10 +546,11 @@ impl Checker<'_> {
         if ty == Ty::ERROR {
             return Ref::Error;
         }
-        if let TyKind::Buffer(..) = self.p.types[ty]
-            && self.p.ast.name(name) == "Handle"
+        if name == kw::HANDLE
+            && self.p.is_resource(ty)
+            && let Some(handle) = self.p.handle_of(ty)
         {
-            return Ref::Type(ty);
+            return Ref::Type(handle);
         }
         self.declared_member(ty, name, Base::Type)
     }

@@ -20,7 +20,7 @@ const ATTRIBUTES: &str = "Differentiable ForwardDifferentiable BackwardDifferent
 /// Built-in types, except for numbers and vectors and matrices of them.
 const NATIVE_TYPES: &str = "int8_t int16_t int64_t uint8_t uint16_t uint64_t void String vector matrix Array Tuple Optional \
     Ptr DifferentialPair DifferentialPtrPair StructuredBuffer RWStructuredBuffer ConstantBuffer \
-    ParameterBlock CoopVec DescriptorHandle float16_t float32_t";
+    ParameterBlock CoopVec float16_t float32_t";
 
 /// Functions and operators that are not declared in any file.
 const NATIVE_FUNCTIONS: [&str; 4] = ["fwd_diff", "bwd_diff", "diffPair", "makeTuple"];

@@ -4,11 +4,26 @@
 use syntax::ast::DeclKind;
 use syntax::{DeclId, Diagnostic};
 
+use crate::facts::Magic;
 use crate::program::Program;
 use crate::types::follow_up::text;
-use crate::types::{BufferKind, GenericArg, Ty, TyKind};
+use crate::types::{BufferKind, GenericArg, Ty, TyKind, Val};
 
 impl Program {
+    /// The type of an array of resources whose length the host gives.
+    pub(crate) fn host_length(&mut self, decl: DeclId, declared: Ty) -> Option<Ty> {
+        let TyKind::Array(element, None) = self.types[declared] else { return None };
+        let &n = self.lengths.get(self.ast.decl_name(decl))?;
+        let is_resource = self.is_resource(element);
+        is_resource.then(|| self.types.intern(TyKind::Array(element, Some(Val::Int(n.into())))))
+    }
+
+    /// Returns true for buffers, textures and samplers.
+    pub fn is_resource(&mut self, ty: Ty) -> bool {
+        matches!(self.types[ty], TyKind::Buffer(..))
+            || self.magic_type(Magic::OpaqueDescriptor).is_some_and(|opaque| self.conforms(ty, opaque))
+    }
+
     pub(super) fn check_arrays(&mut self, decl: DeclId) {
         let vars = match &self.ast.decls[decl].kind {
             DeclKind::Var { .. } => vec![decl],

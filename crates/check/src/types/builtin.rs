@@ -168,8 +168,6 @@ pub(crate) enum NativeGeneric {
     Optional,
     Ptr,
     Buffer(BufferKind),
-    /// `DescriptorHandle<T>`: a resource, which is itself a handle here.
-    Handle,
     /// `Ref<T>`: a place of type `T`, as the result of a function or as a parameter.
     Ref,
     /// A name that is known but not supported.
@@ -181,7 +179,7 @@ impl NativeGeneric {
     pub(crate) fn most_args(self) -> Option<usize> {
         match self {
             NativeGeneric::Pair | NativeGeneric::PtrPair | NativeGeneric::Optional => Some(1),
-            NativeGeneric::Handle | NativeGeneric::Ref => Some(1),
+            NativeGeneric::Ref => Some(1),
             NativeGeneric::Vector | NativeGeneric::CoopVec | NativeGeneric::Array => Some(2),
             NativeGeneric::Buffer(_) => Some(2),
             NativeGeneric::Matrix | NativeGeneric::Ptr => Some(4),
@@ -201,7 +199,6 @@ impl NativeGeneric {
             NativeGeneric::Tuple => "Tuple",
             NativeGeneric::Optional => "Optional",
             NativeGeneric::Ptr => "Ptr",
-            NativeGeneric::Handle => "DescriptorHandle",
             NativeGeneric::Ref => "Ref",
             NativeGeneric::Buffer(kind) => kind.name(),
             NativeGeneric::Unsupported(_) => "this type",
@@ -224,7 +221,6 @@ impl NativeGeneric {
             | "RWBuffer"
             | "RasterizerOrderedBuffer" => NativeGeneric::Buffer(BufferKind::RWStructuredBuffer),
             "StructuredBuffer" | "Buffer" => NativeGeneric::Buffer(BufferKind::StructuredBuffer),
-            "DescriptorHandle" => NativeGeneric::Handle,
             "Ref" => NativeGeneric::Ref,
             "ConstantBuffer" | "TextureBuffer" => NativeGeneric::Buffer(BufferKind::ConstantBuffer),
             "ParameterBlock" => NativeGeneric::Buffer(BufferKind::ParameterBlock),

@@ -114,6 +114,7 @@ impl Program {
                 (same_length && (a == b || source.explicit && self.conversion(a, b, source).is_some()))
                     .then_some(30)
             }
+            (TyKind::Array(a, None), TyKind::Array(b, Some(Val::Error))) => (a == b).then_some(NONE),
             (TyKind::Enum(decl), TyKind::Scalar(b)) => {
                 let tag = self.enum_tag(decl);
                 let TyKind::Scalar(a) = self.types[tag] else { return None };
@@ -143,6 +144,14 @@ impl Program {
             {
                 Some(self.conversion(inner, to, source)? + 10)
             }
+            (TyKind::Struct(..), to_kind) if let Some(target) = self.handle_target(from) => {
+                if source.explicit && self.is_handle_number(to) {
+                    return Some(GENERAL);
+                }
+                let is_value = matches!(to_kind, TyKind::Interface(..)) || self.handle_target(to).is_some();
+                if is_value { None } else { Some(self.conversion(target, to, source)? + 10) }
+            }
+            (TyKind::Struct(..), _) if self.is_dynamic_resource(from) => self.is_resource(to).then_some(10),
             (TyKind::Struct(..), TyKind::Struct(..)) if self.is_derived(from, to) => Some(PROMOTION),
             (_, TyKind::Struct(..)) if self.implicit_cost(from, to).is_some() => self.implicit_cost(from, to),
             (_, TyKind::Interface(..)) => self.conforms(from, to).then_some(50),

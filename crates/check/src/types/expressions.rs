@@ -134,7 +134,7 @@ impl Checker<'_> {
                     _ => TyKind::Pointer(content),
                 })
             }
-            NativeGeneric::Handle | NativeGeneric::Ref => match ty(0) {
+            NativeGeneric::Ref => match ty(0) {
                 Some(resource) if args.len() == 1 => return resource,
                 _ => None,
             },

@@ -10,6 +10,7 @@ pub(crate) mod conversion;
 pub mod data_layout;
 pub(crate) mod expressions;
 pub(crate) mod follow_up;
+pub mod handles;
 pub mod limits;
 pub(crate) mod pack_parts;
 pub(crate) mod packs;
