@@ -28,8 +28,7 @@ pub(crate) fn bench(args: &BenchArgs) -> u8 {
         let mut execution = report::execution(&args.compile, (backend, &args.lanes), limits);
         execution.threads = args.threads;
         execution.code.flush_subnormals = args.flush_subnormals;
-        let memory = report::binds(&args.memory)?;
-        session.add_lengths(driver::bind::lengths(&memory));
+        let memory = report::binds(session, &args.memory)?;
         let options = Options { execution, memory, at, threads: args.count, seconds };
         // A word after `--profile` that names no page is a function.
         let word = args.profile.as_ref().and_then(Option::as_ref);

@@ -207,7 +207,7 @@ fn callee(
     (request, options): (Request, &Options),
     direction: Option<Direction>,
 ) -> Result<Called, Stop> {
-    let memory = report::binds(&args.memory)?;
+    let memory = report::binds(session, &args.memory)?;
     let backend = args.backend;
     backend.prepare(None);
     let mut loaded = pipeline::load(session, &args.source.file)?;

@@ -237,9 +237,11 @@ pub(crate) fn session(source: &SourceArgs) -> Session {
 }
 
 /// The bindings of memory given on the command line.
-pub(crate) fn binds(memory: &MemoryArgs) -> Result<Vec<Bind>, Stop> {
+pub(crate) fn binds(session: &mut Session, memory: &MemoryArgs) -> Result<Vec<Bind>, Stop> {
     let binds: Result<Vec<Bind>, Error> = memory.bind.iter().map(|b| parse_bind(b)).collect();
-    binds.map_err(usage)
+    let binds = binds.map_err(usage)?;
+    session.add_lengths(driver::bind::lengths(&binds));
+    Ok(binds)
 }
 
 /// Parses `LO,HI`: finite numbers in order.

@@ -33,8 +33,7 @@ impl Outputs {
 pub(crate) fn run(args: &RunArgs) -> u8 {
     report::finish(&args.source, args.json, |session| {
         let groups = triple("--groups", &args.groups)?;
-        let mut binds = report::binds(&args.memory)?;
-        session.add_lengths(bind::lengths(&binds));
+        let mut binds = report::binds(session, &args.memory)?;
         let conformances: Result<Vec<_>, Error> =
             args.conform.iter().map(|c| bind::parse_conformance(c)).collect();
         let conformances = conformances.map_err(report::usage)?;

@@ -36,7 +36,7 @@ pub(crate) fn verify(args: &VerifyArgs) -> u8 {
             ranged: args.points.range.iter().filter_map(|text| named(text)).collect(),
             seed: args.points.seed,
             tolerance: args.points.tolerance,
-            memory: report::binds(&args.memory)?,
+            memory: report::binds(session, &args.memory)?,
             backends,
             levels,
             code: CodeOptions { lanes: args.lanes.lanes, ..args.limits.limits_of_calls() },

@@ -76,6 +76,10 @@ impl Body<'_, '_, '_> {
                 if self.lw.is_left_to_link(f.decl) || self.lw.is_beyond(f.decl, span) {
                     return self.zeros(ty);
                 }
+                if self.lw.is_prototype(f.decl) {
+                    self.lw.warn_of_prototype(f.decl, span);
+                    return self.zeros(ty);
+                }
                 if let Some(values) = self.intrinsic_call(f, base, args, ty, span) {
                     return values;
                 }

@@ -175,6 +175,29 @@ impl Lowerer<'_> {
         self.only_checks && is_open && node.modifiers.has(Modifiers::EXTERN)
     }
 
+    /// Returns true for a function of the program without a body while a program is only checked: a module that is
+    /// linked may have it.
+    pub(crate) fn is_prototype(&self, decl: DeclId) -> bool {
+        let node = &self.program.ast.decls[decl];
+        let is_open = matches!(&node.kind, DeclKind::Func { body: None, .. });
+        let is_free = node
+            .parent
+            .is_none_or(|parent| matches!(self.program.ast.decls[parent].kind, DeclKind::Namespace { .. }));
+        let has_attributes = !node.attributes.is_empty();
+        self.only_checks && is_open && is_free && !has_attributes && !self.program.is_core(decl)
+    }
+
+    /// Says that code for a call needs a module that has the function.
+    pub(crate) fn warn_of_prototype(&mut self, decl: DeclId, span: Span) {
+        let name = self.program.ast.decl_name(decl);
+        let message = format!("`{name}` has no body here: code for this call needs a module that is linked");
+        let declared = self.program.ast.decls[decl].name_span;
+        let warning = Diagnostic::warning("E0902", span, message).note(declared, "declared here");
+        if !self.diagnostics.iter().any(|d| d.code == "E0902") {
+            self.diagnostics.push(warning.help("give it a body, or declare it as `extern`"));
+        }
+    }
+
     /// Adds a place to the last diagnostic.
     pub(crate) fn note(&mut self, span: Span, message: &str) {
         if let Some(last) = self.diagnostics.pop() {

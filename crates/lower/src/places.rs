@@ -288,7 +288,9 @@ impl Body<'_, '_, '_> {
                 let number = self.convert_leaf(index, ir::Type::U32);
                 Place::value(ty, vec![number])
             }
-            TyKind::Array(element, None | Some(Val::Error)) => {
+            TyKind::Array(element, length)
+                if length.is_none() || length == Some(Val::Error) && self.lw.is_resource(element) =>
+            {
                 if let PlaceKind::Memory(memory) = &base.kind
                     && let Some(place) = self.element_behind(memory, element, index, e)
                 {
@@ -296,7 +298,7 @@ impl Body<'_, '_, '_> {
                 }
                 if self.lw.is_resource(element) {
                     // How many resources there are, the host says.
-                    if !self.lw.only_checks && !self.lw.has_errors() {
+                    if !self.lw.only_checks {
                         self.lw.no_length(self.span_of(e), None);
                     }
                     let values = self.zeros(ty);

@@ -40,6 +40,9 @@ impl Lowerer<'_> {
 
     /// Reports an array of resources of which the host has not told the length.
     pub(crate) fn no_length(&mut self, span: Span, name: Option<&str>) {
+        if name.is_none() && self.diagnostics.iter().any(|known| known.code == "E0919") {
+            return;
+        }
         self.error("E0919", span, "the number of resources in this array is not known".to_owned());
         let name = name.unwrap_or("NAME");
         self.help(format!(

@@ -57,7 +57,7 @@ pub(crate) fn fit(args: &FitArgs) -> u8 {
             render: args.results.render.clone(),
             metrics: args.results.metric.clone(),
             inits: options::inits(args, &folder)?,
-            memory: report::binds(&args.memory)?,
+            memory: report::binds(session, &args.memory)?,
             execution,
             seed: args.seed,
         };

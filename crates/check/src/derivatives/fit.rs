@@ -9,10 +9,11 @@ use crate::exprs::infer::Checker;
 use crate::names::enter::last_name;
 use crate::names::lookup::Ref;
 use crate::program::Program;
-use crate::signature::{Role, Signature, Subst};
+use crate::signature::{ParamSig, Role, Signature, Subst};
 use crate::tables::{Callable, DiffOp, FuncRef};
+use crate::types::conversion::Source;
 use crate::types::follow_up::text;
-use crate::types::{GenericArg, Ty};
+use crate::types::{GenericArg, Ty, TyKind};
 use crate::view::ModuleId;
 
 impl Program {
@@ -135,6 +136,24 @@ impl Program {
         text!("its signature has to be '({}) -> {}'", params, self.shown(wanted.ret))
     }
 
+    /// Returns true if an integer, or a vector of integers, converts to what a derivative takes in its place, as it does
+    /// in any call. Numbers with a derivative do not: those of one type are not those of another.
+    fn takes_integer(&mut self, have: &ParamSig, want: &ParamSig) -> bool {
+        let is_integer = |this: &Program, ty: Ty| match this.types[ty] {
+            TyKind::Scalar(scalar) => scalar.is_int(),
+            TyKind::Vector(element, _) => {
+                matches!(this.types[element], TyKind::Scalar(scalar) if scalar.is_int())
+            }
+            _ => false,
+        };
+        !have.dir.is_written()
+            && !want.dir.is_written()
+            && have.ty != want.ty
+            && is_integer(self, have.ty)
+            && is_integer(self, want.ty)
+            && self.conversion(want.ty, have.ty, Source::default()).is_some()
+    }
+
     /// Returns a derivative function with its generic arguments, if its parameters match.
     pub(crate) fn fit_derivative(
         &mut self,
@@ -176,7 +195,10 @@ impl Program {
             let generic = self.self_type(container);
             self.unify(generic, ty, &params, &mut env);
         }
-        let pairs = derivative.params.iter().zip(&wanted.params).map(|(have, want)| (have.ty, want.ty));
+        let both = derivative.params.iter().zip(&wanted.params);
+        let converts: Vec<bool> = both.map(|(have, want)| self.takes_integer(have, want)).collect();
+        let pairs = derivative.params.iter().zip(&wanted.params).zip(&converts);
+        let pairs = pairs.filter(|pair| !pair.1).map(|((have, want), _)| (have.ty, want.ty));
         if !self.fit_all(pairs, &params, &mut env) {
             return None;
         }
@@ -188,10 +210,11 @@ impl Program {
             return None;
         }
         let fits = |have: Ty, want: Ty| have == want || have == Ty::ERROR || want == Ty::ERROR;
-        let mut same = derivative.params.iter().zip(&wanted.params).all(|(have, want)| {
-            let dir = have.dir == want.dir || !have.dir.is_written() && !want.dir.is_written();
-            dir && fits(self.substitute(have.ty, &env), want.ty)
-        });
+        let mut same =
+            derivative.params.iter().zip(&wanted.params).zip(converts).all(|((have, want), converts)| {
+                let dir = have.dir == want.dir || !have.dir.is_written() && !want.dir.is_written();
+                dir && (converts || fits(self.substitute(have.ty, &env), want.ty))
+            });
         same &= fits(self.substitute(derivative.ret, &env), wanted.ret);
         if !same || !self.satisfies(decl, &env) {
             return None;

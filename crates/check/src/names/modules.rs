@@ -188,10 +188,17 @@ impl Program {
         let decls = self.ast.files[index].decls.clone();
         self.modules.of_file.insert(file, module);
         let mut names = std::mem::take(&mut self.modules.all[module].names);
-        for decl in decls {
-            if let DeclKind::Import { .. } | DeclKind::Include { .. } = self.ast.decls[decl].kind {
-                imports.push(decl);
+        // An import within a namespace, as an included file may have it, is one of the module.
+        let mut within = decls.clone();
+        while let Some(decl) = within.pop() {
+            match &self.ast.decls[decl].kind {
+                DeclKind::Import { .. } | DeclKind::Include { .. } => imports.push(decl),
+                DeclKind::Namespace { members } => within.extend(members),
+                _ => {}
             }
+        }
+        imports.sort_unstable();
+        for decl in decls {
             let says = matches!(self.ast.decls[decl].kind, DeclKind::Include { .. } | DeclKind::Module(_));
             self.modules.all[module].has_visibility |= says;
             self.enter(decl, module, &mut names);
