@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod ast;
+pub mod capabilities;
 pub mod diagnostic;
 mod grammar;
 pub mod keywords;

@@ -37,7 +37,12 @@ impl Parser<'_> {
     }
 
     /// Parses declarations up to `}`, the end of the file, or where `is_past` returns true.
-    fn declarations(&mut self, place: Place, list: &mut Vec<DeclId>, is_past: impl Fn(&Self) -> bool) {
+    pub(crate) fn declarations(
+        &mut self,
+        place: Place,
+        list: &mut Vec<DeclId>,
+        is_past: impl Fn(&Self) -> bool,
+    ) {
         let outer = std::mem::replace(&mut self.container, self.parent);
         while !matches!(self.kind(), T::RBrace | T::Eof) && !is_past(self) {
             if self.eat(T::Semi) {
@@ -112,6 +117,10 @@ impl Parser<'_> {
         let first = list.len();
         list.push(id);
         let Prefix { modifiers, attributes, generics } = prefix;
+        // `layout(location = 0) in vec4 v;`
+        if place == Place::Global && modifiers.has(Modifiers(Modifiers::IN.0 | Modifiers::OUT.0)) {
+            self.is_glsl |= attributes.iter().any(|a| self.ast.name(a.name) == "__layout_location");
+        }
         let decl = &mut self.ast.decls[id];
         (decl.modifiers, decl.attributes, decl.generics) = (modifiers, attributes, generics);
         match word {

@@ -6,6 +6,7 @@
 //! | `uniform B { … } b;` | `struct B { … }` and `ConstantBuffer<B, Std140DataLayout> b;` |
 //! | `uniform B { … };` | `cbuffer B { … }` |
 //! | `in B { … } b;` | `struct B { … }` and `in B b;` |
+//! | `layout(location = 0) in vec4 v;` | a variable with the attribute |
 //! | `layout(local_size_x = 4) in;` | a declaration without content that has the attribute |
 //! | `precision highp float;` | nothing |
 //!

@@ -140,7 +140,7 @@ impl Parser<'_> {
         if let Some(class) = class {
             self.check_scoped(id, class);
         }
-        self.type_name(id, word.span);
+        let (name, name_span) = self.type_name(id, word.span);
         let errors = self.n_errors();
         if self.is(T::Lt) {
             let span = self.span();
@@ -158,7 +158,22 @@ impl Parser<'_> {
         }
         let is_past = |p: &Self| is_open && p.at_margin();
         let case = |p: &mut Self| p.inside(id, |p| p.bracketed(Self::enum_case));
-        let cases = self.separated_until(|p| p.is(T::RBrace) || is_past(p), case);
+        let ends = |p: &Self| p.is(T::RBrace) || p.is_member_of_enumeration() || is_past(p);
+        let cases = self.separated_until(ends, case);
+        if self.is_member_of_enumeration() {
+            // Members behind the cases are those of an extension.
+            let start = self.span();
+            let extension = self.new_decl(start);
+            self.name_decl(extension, kw::EMPTY, start);
+            let mut members = Vec::new();
+            self.inside(extension, |p| {
+                p.bracketed(|p| p.declarations(Place::Member, &mut members, |p| is_past(p)));
+            });
+            let target = self.expr_at(name_span, ExprKind::Name(name));
+            let kind = DeclKind::Extension { target, bases: Vec::new(), members };
+            self.complete(extension, start, kind);
+            list.push(extension);
+        }
         if !self.expect_list_end(T::RBrace, open) {
             while !matches!(self.kind(), T::RBrace | T::Eof) && !is_past(self) {
                 self.bump();
@@ -167,6 +182,11 @@ impl Parser<'_> {
         }
         self.ast.decls[id].kind = DeclKind::Enum { tag, cases };
         self.variables_after(id, list);
+    }
+
+    /// Returns true at a declaration after the cases of an enumeration: `static int n;`, as opposed to `n = 1`.
+    fn is_member_of_enumeration(&self) -> bool {
+        self.is(T::Semi) || self.is(T::Ident) && matches!(self.nth(1), T::Ident)
     }
 
     /// `enum class`: its cases are named through the enumeration, which therefore has a name.

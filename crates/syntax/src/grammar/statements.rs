@@ -62,6 +62,7 @@ impl Parser<'_> {
                 }
                 kw::DO if matches!(self.nth(1), T::LBrace | T::Ident) => self.do_statement(),
                 kw::SWITCH => self.switch_statement(),
+                kw::NEEDS_CAPABILITY if self.nth(1) == T::LParen => self.needed_capability(),
                 kw::TARGET_SWITCH | kw::STAGE_SWITCH => self.target_switch(),
                 kw::BREAK | kw::CONTINUE => {
                     let word = self.bump().symbol;
@@ -213,6 +214,27 @@ impl Parser<'_> {
     }
 
     /// Parses statements until `ends` returns true.
+    /// `__requireCapability(a, b);` does nothing here: the writer of a target reports what the target lacks.
+    fn needed_capability(&mut self) -> StmtKind {
+        self.bump();
+        let open = self.bump().span;
+        while self.is(T::Ident) {
+            let word = self.bump();
+            let (symbol, span) = (word.symbol, word.span);
+            let name = self.ast.name(symbol).to_owned();
+            if !crate::capabilities::is_capability(&name) {
+                let message = format!("no device has a capability '{name}'");
+                self.report(Diagnostic::warning("E36105", span, message));
+            }
+            if !self.eat(T::Comma) {
+                break;
+            }
+        }
+        self.expect_close(T::RParen, open);
+        self.expect_semi();
+        StmtKind::Empty
+    }
+
     fn statements(&mut self, ends: impl Fn(&Self) -> bool) -> Vec<StmtId> {
         let mut list = Vec::new();
         while !ends(self) {
