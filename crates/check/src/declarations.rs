@@ -26,6 +26,7 @@ impl Program {
         self.check_derivative_targets();
         self.check_bit_casts();
         self.check_removed();
+        self.check_unset_globals();
     }
 
     /// Lets types name `extern` constants without a value, for `pullback check`.
@@ -371,7 +372,8 @@ impl Program {
     /// its type's values.
     fn check_field_place(&mut self, decl: DeclId) {
         let d = &self.ast.decls[decl];
-        if d.modifiers.has(Modifiers::STATIC) || d.name == kw::EMPTY {
+        // An extension can name a field of its type by `extern`.
+        if d.modifiers.has(Modifiers(Modifiers::STATIC.0 | Modifiers::EXTERN.0)) || d.name == kw::EMPTY {
             return;
         }
         let (message, help) = match d.parent.map(|p| &self.ast.decls[p].kind) {

@@ -45,7 +45,7 @@ impl Flow<'_> {
                     true => self.p.fields_default_of(ty),
                     false => self.p.default_of(ty),
                 };
-                let fields = self.unset_fields(ty, default).into_iter();
+                let fields = self.unset_fields(ty, default, decl == self.decl).into_iter();
                 let unset: Vec<_> = fields.filter(|f| self.starts_unset(f.1, 0)).collect();
                 unset.into_iter().map(|(field, _)| Some(Part::Field(field))).collect()
             }
@@ -55,12 +55,15 @@ impl Flow<'_> {
     }
 
     /// The fields of a struct that are not initialised, not even by the default value.
-    fn unset_fields(&mut self, ty: Ty, default: Initializer) -> Vec<(DeclId, Ty)> {
+    fn unset_fields(&mut self, ty: Ty, default: Initializer, in_constructor: bool) -> Vec<(DeclId, Ty)> {
         let TyKind::Struct(decl, _) = self.p.types[ty] else { return Vec::new() };
         let given = match default {
             Initializer::Default(_) if self.p.has_base_struct(decl) => return Vec::new(),
             Initializer::Expr(_) | Initializer::Init(..) => return Vec::new(),
             Initializer::Default(_) => Vec::new(),
+            // In Slang, the values that fields are declared with are those of constructors and lists: a variable that
+            // is declared without a value has none of them.
+            Initializer::Parts(..) if !in_constructor => Vec::new(),
             Initializer::Parts(_, parts) => parts,
         };
         let is_given = |k: usize| given.get(k).is_some_and(|part| !matches!(part, Initializer::Default(_)));
@@ -81,7 +84,9 @@ impl Flow<'_> {
         let is_unset = match self.p.types[ty] {
             TyKind::Struct(..) => {
                 let default = self.p.default_of(ty);
-                self.unset_fields(ty, default).into_iter().any(|(_, ty)| self.starts_unset(ty, depth + 1))
+                self.unset_fields(ty, default, false)
+                    .into_iter()
+                    .any(|(_, ty)| self.starts_unset(ty, depth + 1))
             }
             TyKind::Array(element, Some(_)) => self.starts_unset(element, depth + 1),
             TyKind::Scalar(_)
@@ -241,9 +246,15 @@ impl Flow<'_> {
             } else {
                 ("E41016", format!("'{name}' is used before anything is assigned to it"))
             };
-            self.p.report_once(
-                Diagnostic::warning(code, self.p.span(expr), message).note(declared, "declared here").help("give it a value where it is declared: without one it is zero here, and may be anything elsewhere"),
-            );
+            let ty = self.variable_ty(decl);
+            let has_values = decl != self.decl && matches!(self.p.default_of(ty), Initializer::Parts(..));
+            let help = if has_values {
+                "write `= {}` where it is declared: elsewhere, only lists and constructors use the values of its fields"
+            } else {
+                "give it a value where it is declared: without one it is zero here, and may be anything elsewhere"
+            };
+            let warning = Diagnostic::warning(code, self.p.span(expr), message);
+            self.p.report_once(warning.note(declared, "declared here").help(help));
         }
     }
 }

@@ -287,13 +287,52 @@ impl Program {
             };
             let (a, b) = (self.substitute_val(a, env), self.substitute_val(b, env));
             let (known_a, known_b) = (self.val_int(&a, env), self.val_int(&b, env));
-            if let (Some(x), Some(y)) = (known_a, known_b)
-                && x != y
-            {
+            let is_refuted = match (known_a, known_b) {
+                (Some(x), Some(y)) => x != y,
+                _ => !self.is_proven_count(owner, &a, &b, env),
+            };
+            if is_refuted {
                 return Some((counted.unwrap_or(Ty::INT), Ty::INT));
             }
         }
         None
+    }
+
+    /// Returns false if the number of elements of a pack that is a parameter has to be equal to another number, and
+    /// no constraint of that parameter says so. As in Slang, constraints are used as they are written.
+    fn is_proven_count(&mut self, owner: DeclId, count: &Val, other: &Val, env: &Subst) -> bool {
+        let param_of = |p: &Program, val: &Val| match val {
+            Val::Param(param) => Some(*param),
+            Val::CountOf(ty) => match p.types[*ty] {
+                TyKind::Param(param) => Some(param),
+                _ => None,
+            },
+            Val::CountOfVals(vals) => match **vals {
+                Val::Param(param) => Some(param),
+                _ => None,
+            },
+            _ => None,
+        };
+        let (Val::CountOf(_) | Val::CountOfVals(_)) = count else { return true };
+        let (Some(pack), true) = (param_of(self, count), count != other) else { return true };
+        let number = param_of(self, other);
+        if number.is_none() && !matches!(other, Val::Int(_)) {
+            return true;
+        }
+        let own = self.own_params(owner);
+        let is_open = |param: &DeclId| own.contains(param) && env.get(*param).is_none();
+        if is_open(&pack) || number.as_ref().is_some_and(is_open) {
+            return true;
+        }
+        let owners: Vec<DeclId> = [Some(pack), number]
+            .into_iter()
+            .flatten()
+            .filter_map(|param| self.scopes.param_owner.get(&param).copied())
+            .collect();
+        owners.into_iter().any(|owner| {
+            let known = self.constraints_of(owner);
+            known.equal_values.iter().any(|(a, b)| a == count && b == other)
+        })
     }
 
     /// Infers parameters from constraints: `T` from `U : IBuffer<T>` where `U` is known.

@@ -145,7 +145,7 @@ impl Program {
     }
 
     /// The expression without parentheses and the like.
-    fn plain(&self, mut expr: ExprId) -> ExprId {
+    pub(crate) fn plain(&self, mut expr: ExprId) -> ExprId {
         while let Meaning::Same(inner) = self.tables.exprs[expr].meaning {
             expr = inner;
         }
@@ -161,7 +161,7 @@ impl Program {
     }
 
     /// The variable that an expression names or names a part of.
-    fn root_of(&self, mut expr: ExprId) -> Option<DeclId> {
+    pub(crate) fn root_of(&self, mut expr: ExprId) -> Option<DeclId> {
         while let Some(base) = self.tables.exprs[expr].meaning.base() {
             expr = base;
         }

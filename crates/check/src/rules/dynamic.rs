@@ -161,6 +161,9 @@ impl Program {
                 if self.attribute(decl, "__NonCopyableType").is_some() {
                     return Some("it cannot be copied".to_string());
                 }
+                if self.is_core(decl) && self.ast.decl_name(decl) == "CoopMat" {
+                    return Some("the threads of a wave share a part of it".to_string());
+                }
                 if self.ast.classes.contains(&decl) && seen.len() > 1 {
                     return Some("it refers to an object".to_string());
                 }

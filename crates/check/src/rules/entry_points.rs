@@ -31,8 +31,9 @@ impl Program {
         if is_kernel && self.level(decl) != Level::None {
             self.check_kernel_params(decl);
         }
-        let Some(stage) = stage else { return };
+        let Some(stage) = stage else { return self.check_stages_of_values(decl) };
         self.check_system_values(decl, &stage);
+        self.check_varyings(decl, &stage);
         for param in self.params_of(decl) {
             self.check_ignored(param);
         }

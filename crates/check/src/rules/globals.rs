@@ -101,7 +101,7 @@ impl Program {
     }
 
     /// Returns true if a value of a type has a handle of a resource.
-    fn holds_resource(&mut self, ty: Ty, depth: u32) -> bool {
+    pub(super) fn holds_resource(&mut self, ty: Ty, depth: u32) -> bool {
         match self.types[ty].clone() {
             TyKind::Buffer(..) | TyKind::Opaque(..) => true,
             TyKind::Array(element, _) | TyKind::Optional(element) => self.holds_resource(element, depth + 1),
@@ -114,7 +114,7 @@ impl Program {
     }
 
     /// Returns true if a value of a type has numbers of its own, as opposed to handles of resources.
-    fn holds_numbers(&mut self, ty: Ty, depth: u32) -> bool {
+    pub(super) fn holds_numbers(&mut self, ty: Ty, depth: u32) -> bool {
         match self.types[ty].clone() {
             TyKind::Scalar(_) | TyKind::Vector(..) | TyKind::Matrix(..) | TyKind::Enum(_) => true,
             TyKind::Array(element, _) | TyKind::Optional(element) => self.holds_numbers(element, depth + 1),

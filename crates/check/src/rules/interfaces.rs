@@ -6,8 +6,25 @@ use syntax::{DeclId, Diagnostic};
 
 use crate::program::Program;
 use crate::types::TyKind;
+use crate::types::follow_up::text;
 
 impl Program {
+    /// Warns of a type that cannot be copied and conforms to an interface, whose values are.
+    pub(super) fn check_copies(&mut self, decl: DeclId) {
+        let (DeclKind::Struct { bases, .. } | DeclKind::Extension { bases, .. }) = &self.ast.decls[decl].kind
+        else {
+            return;
+        };
+        let Some(&base) = bases.first() else { return };
+        let ty = self.self_type(decl);
+        let TyKind::Struct(of, _) = self.types[ty] else { return };
+        if self.attribute(of, "__NonCopyableType").is_some() {
+            let message = text!("a '{}' cannot be copied, as values of an interface are", self.shown(ty));
+            let warning = Diagnostic::warning("E38109", self.span(base), message);
+            self.report(warning.help("call its methods directly, or pass it by 'inout'"));
+        }
+    }
+
     /// Checks what a struct derives from. Versions of the language from 2026 on refuse other structs, and a file
     /// may ask for a version.
     pub(super) fn check_bases(&mut self, decl: DeclId) {

@@ -18,9 +18,11 @@ mod overriding;
 mod parameters;
 mod places;
 mod removed;
+mod resources;
 mod stages;
 mod storage;
 mod system_values;
+mod unset_globals;
 mod visibility;
 mod visible;
 
@@ -39,6 +41,7 @@ impl Program {
         self.check_generics(decl);
         self.check_parameters(decl);
         self.check_bases(decl);
+        self.check_copies(decl);
         self.check_requirement(decl);
         self.check_global(decl);
         self.check_arrays(decl);
@@ -50,6 +53,7 @@ impl Program {
         self.check_stage_outputs(decl);
         self.check_dynamic(decl);
         self.check_storage(decl);
+        self.check_resources(decl);
         self.check_generic_params(decl);
         self.check_vulkan_bindings(decl);
         self.check_needs(decl);

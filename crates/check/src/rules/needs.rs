@@ -5,8 +5,8 @@
 //! parts stands next to them.
 
 use rustc_hash::FxHashSet;
-use syntax::ast::{DeclKind, ExprKind};
-use syntax::{DeclId, Diagnostic, ExprId, Span};
+use syntax::ast::{DeclKind, ExprKind, StmtKind};
+use syntax::{DeclId, Diagnostic, ExprId, Span, Symbol};
 
 use crate::program::Program;
 use crate::tables::{Callable, FuncRef, Meaning};
@@ -160,6 +160,12 @@ impl Program {
             return;
         }
         for alternative in &needs {
+            for word in &alternative.features {
+                if !syntax::capabilities::is_capability(word) {
+                    let message = format!("no device has a capability '{word}'");
+                    self.report(Diagnostic::warning("E36105", alternative.span, message));
+                }
+            }
             if let Some([one, other]) = &alternative.conflict {
                 let message = format!("nothing is both `{one}` and `{other}`");
                 let help = "write an attribute `[require(…)]` for each: these are alternatives";
@@ -271,6 +277,15 @@ impl Program {
         if own.is_empty() {
             return;
         }
+        if let Some(targets) = union(&own, |needs| needs.targets)
+            && let Some(switch) = self.switch_without(decl, targets, &mut FxHashSet::default())
+        {
+            let (name, target) = (self.ast.decl_name(decl), first_of(targets, &TARGETS));
+            let message = format!("'{name}' is for `{target}`, and reaches a switch without a case for it");
+            let error = Diagnostic::error("E36108", self.name_span(decl), message);
+            let error = error.note(switch, "no case of this is for it");
+            return self.report(error.help(format!("add a `case {target}:` or a `default:`")));
+        }
         let Some((chain, feature)) = self.undeclared(decl, &own, &mut FxHashSet::default()) else { return };
         let name = self.ast.decl_name(decl).to_string();
         let message = format!("'{name}' needs `{feature}`, which it does not declare");
@@ -283,6 +298,33 @@ impl Program {
             error = error.note(self.name_span(last), "declared here");
         }
         self.report(error.help(format!("add `{feature}` to its `[require(…)]`")));
+    }
+
+    /// A `__target_switch` that a function reaches and that has a case for none of its targets.
+    fn switch_without(&mut self, from: DeclId, targets: Bits, seen: &mut FxHashSet<DeclId>) -> Option<Span> {
+        if !seen.insert(from) || seen.len() > 500 {
+            return None;
+        }
+        let mut open = Vec::from_iter(self.ast.decls[from].kind.body());
+        while let Some(stmt) = open.pop() {
+            let kind = &self.ast.stmts[stmt].kind;
+            let StmtKind::TargetSwitch(cases) = kind else {
+                kind.statements(&mut open);
+                continue;
+            };
+            // Stages, versions and the default are for any target.
+            let bits = |word: &Symbol| target_bits(self.ast.name(*word)).unwrap_or(ANY);
+            let known = cases.iter().flat_map(|case| &case.0).map(bits).fold(0, |all, bits| all | bits);
+            if known & targets == 0 && !cases.is_empty() {
+                return Some(self.ast.stmts[stmt].span);
+            }
+        }
+        self.body(from);
+        let callees: Vec<DeclId> = self.calls_in(from).into_iter().map(|call| call.0.decl).collect();
+        callees.into_iter().find_map(|callee| {
+            let is_followed = !self.is_core(callee) && self.needs_of(callee).is_empty();
+            if is_followed { self.switch_without(callee, targets, seen) } else { None }
+        })
     }
 
     /// The calls that lead to a function with a feature that is not declared, and the feature.

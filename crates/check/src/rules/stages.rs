@@ -36,7 +36,10 @@ impl Program {
                 let code = if is_mesh { "E50060" } else { "E50061" };
                 let message = format!("'{text}' is not a topology that this stage can put out");
                 let help = format!("it is one of {}", allowed.join(", "));
-                self.report(Diagnostic::error(code, attribute.span, message).help(help));
+                // The hull shader chooses the topology; a domain shader can only repeat it.
+                let is_repeated = stage.as_deref() == Some("domain");
+                let make = if is_repeated { Diagnostic::warning } else { Diagnostic::error };
+                self.report(make(code, attribute.span, message).help(help));
             }
         }
         if !is_mesh {

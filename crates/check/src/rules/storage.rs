@@ -102,7 +102,7 @@ impl Program {
     }
 
     /// Returns true if a type is written as that of a resource, or of a struct that has one.
-    fn writes_resource(&mut self, written: ExprId, seen: &mut Vec<DeclId>) -> bool {
+    pub(super) fn writes_resource(&mut self, written: ExprId, seen: &mut Vec<DeclId>) -> bool {
         if self.names_resource(written) {
             return true;
         }

@@ -62,7 +62,95 @@ struct Side<'s> {
     depth: Option<Span>,
 }
 
+/// Stages that read or write memory alone, and those whose data no interface between stages carries.
+fn has_varyings(stage: &str) -> bool {
+    ["vertex", "hull", "domain", "geometry", "fragment", "pixel"].contains(&stage)
+}
+
 impl Program {
+    /// Warns of a function without a stage whose system values no single stage has: as an entry point, it would be
+    /// wrong whatever its stage.
+    pub(super) fn check_stages_of_values(&mut self, decl: DeclId) {
+        let params = self.params_of(decl);
+        let mut values: Vec<_> = params
+            .into_iter()
+            .filter_map(|p| {
+                let is_output = Direction::of(self.ast.decls[p].modifiers) == Direction::Out;
+                Some((self.ast.decls[p].kind.semantic()?, is_output, self.name_span(p)))
+            })
+            .collect();
+        if let Some(&semantic) = self.ast.semantics.get(&decl) {
+            values.insert(0, (semantic, true, self.name_span(decl)));
+        }
+        let mut all: Option<(Vec<&str>, String)> = None;
+        for (semantic, is_output, span) in values {
+            let written = self.ast.name(semantic).to_string();
+            let value = written.to_ascii_lowercase();
+            let value = value.trim_end_matches(|c: char| c.is_ascii_digit());
+            let stages = match VALUES.iter().find(|row| row.0 == value) {
+                Some(row) if is_output => row.2,
+                Some(row) => row.1,
+                // The stages before the rasteriser return positions.
+                None if is_output && value == "sv_position" => "vertex hull domain",
+                None => continue,
+            };
+            let (known, first) = all.take().unwrap_or((stages.split(' ').collect(), written.clone()));
+            let left: Vec<&str> = known.into_iter().filter(|s| stages.split(' ').any(|t| t == *s)).collect();
+            if left.is_empty() {
+                let message = format!("no stage has both '{first}' and '{written}'");
+                let warning = Diagnostic::warning("E30702", span, message);
+                return self.report(warning.help("as an entry point, this would be wrong in any stage"));
+            }
+            all = Some((left, first));
+        }
+    }
+
+    /// Warns of what the stages of a pipeline hand on to each other on Direct3D only: vectors of `bool`, and matrices
+    /// of integers.
+    pub(super) fn check_varyings(&mut self, decl: DeclId, stage: &str) {
+        if !has_varyings(stage) {
+            return;
+        }
+        let mut parts: Vec<(Ty, Option<Symbol>, Span)> = Vec::new();
+        for param in self.params_of(decl) {
+            if !self.ast.decls[param].modifiers.has(syntax::ast::Modifiers::UNIFORM) {
+                let semantic = self.ast.decls[param].kind.semantic();
+                parts.push((self.decl_type(param), semantic, self.name_span(param)));
+            }
+        }
+        let semantic = self.ast.semantics.get(&decl).copied();
+        parts.push((self.raw_signature(decl).ret, semantic, self.name_span(decl)));
+        for (ty, semantic, span) in parts {
+            self.check_varying(ty, semantic, span, 0);
+        }
+    }
+
+    fn check_varying(&mut self, ty: Ty, semantic: Option<Symbol>, span: Span, depth: u32) {
+        let is_wrong = match self.types[ty] {
+            TyKind::Array(element, _) => return self.check_varying(element, semantic, span, depth),
+            TyKind::Struct(of, _) if depth < 8 && !self.is_core(of) => {
+                for (field, ty, _) in self.fields(ty) {
+                    let own = self.ast.decls[field].kind.semantic();
+                    self.check_varying(ty, own.or(semantic), self.name_span(field), depth + 1);
+                }
+                return;
+            }
+            TyKind::Vector(element, _) => element == Ty::BOOL,
+            TyKind::Matrix(element, ..) => {
+                matches!(self.types[element], TyKind::Scalar(scalar) if !scalar.is_float())
+            }
+            _ => false,
+        };
+        let is_value = |s: Symbol| self.ast.name(s).to_ascii_lowercase().starts_with("sv_");
+        if is_wrong && !semantic.is_some_and(is_value) {
+            let message = text!("the stages of a pipeline cannot hand on a '{}'", self.shown(ty));
+            let warning = Diagnostic::warning("E38051", span, message);
+            self.report_once(
+                warning.help("Direct3D alone can: use integers for truth values, vectors for matrices"),
+            );
+        }
+    }
+
     /// Checks the system values of an entry point.
     pub(super) fn check_system_values(&mut self, decl: DeclId, stage: &str) {
         let mut inputs = Side { stage, is_output: false, depth: None };
