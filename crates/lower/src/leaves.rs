@@ -89,7 +89,12 @@ impl Lowerer<'_> {
     /// around, or else at the function that uses the type.
     fn check_sizes(&mut self, ty: Ty) {
         let mut wrong = self.program.wrong_size(&self.program.types[ty], check::MAX_COOP_VEC);
-        let has_none = self.program.has_no_size(ty) && !self.has_errors();
+        // An array of resources gets its length from the host.
+        let is_open = match self.program.types[ty] {
+            TyKind::Array(element, _) => self.is_resource(element),
+            _ => false,
+        };
+        let has_none = self.program.has_no_size(ty) && !is_open && !self.has_errors();
         if has_none {
             wrong = Some(("E30025", "a size divides by zero or shifts by too many bits".to_string()));
         }

@@ -496,3 +496,25 @@ fn numbers_keep_their_bits() {
         Arc::new(move |x| same.call([("x", x)]).ok().and_then(|n| n.get("result")).unwrap_or(f64::NAN));
     assert_eq!(shared(2.0), 2.0);
 }
+
+#[test]
+fn arrays_of_resources_have_the_length_that_the_host_gives() {
+    let text = "
+        StructuredBuffer<float> tables[];
+        StructuredBuffer<DescriptorHandle<StructuredBuffer<float>>> chosen;
+        RWStructuredBuffer<float> o;
+        [shader(\"compute\")] [numthreads(1, 1, 1)]
+        void k() { o[0] = tables[0][0] + 10 * tables[1][1] + 100 * chosen[0][0]; }";
+    let named = Compiler::new().length("tables", 2).length("StructuredBuffer<float>.Handle", 2);
+    let mut kernels = named.text("tables.slang", text).and_then(|m| m.kernels()).expect("compiles");
+    kernels.write_value("tables[0]", [1.0]).expect("a buffer");
+    kernels.write_value("tables[1]", [2.0, 3.0]).expect("a buffer");
+    kernels.write_value("StructuredBuffer<float>.Handle[0]", [4.0]).expect("a buffer");
+    kernels.write_value("StructuredBuffer<float>.Handle[1]", [5.0]).expect("a buffer");
+    kernels.write_value("chosen", [json!({ "__number": [1, 0] })]).expect("numbers");
+    kernels.write_value("o", [0.0]).expect("a buffer");
+    kernels.dispatch(kernels.kernel("k").expect("a kernel"), [1, 1, 1]).expect("runs");
+    assert_eq!(kernels.read_value("o").expect("JSON"), json!([531.0]));
+    let unknown = Compiler::new().text("tables.slang", text).and_then(|m| m.kernels());
+    assert!(unknown.is_err_and(|why| why.to_string().contains("E0919")));
+}

@@ -100,7 +100,7 @@ impl Parser<'_> {
         if self.is_word(kw::LET) && self.nth(1) == T::Ident {
             self.bump();
         }
-        if self.is(T::Ident) && self.nth(1) == T::Colon {
+        if self.is(T::Ident) && self.nth(1) == T::Colon && !self.is_nameless() {
             (name, name_span) = self.expect_name("a name");
             self.bump();
             let written = self.ty();
@@ -126,6 +126,12 @@ impl Parser<'_> {
         self.ast.decls[id].modifiers = modifiers;
         self.ast.decls[id].attributes = prefix.attributes;
         id
+    }
+
+    /// Returns true at `uint3 : SV_GroupID`, a parameter without a name: what follows the colon is no type.
+    fn is_nameless(&self) -> bool {
+        let word = self.ast.name(self.at(self.pos() + 2).symbol);
+        word.get(..3).is_some_and(|start| start.eq_ignore_ascii_case("SV_"))
     }
 
     /// Returns true if the parameter belongs to a lambda, whose parameters need no type.

@@ -162,6 +162,7 @@ const EXTENDED: &[(&str, &str)] = &[
     ("SClamp", "clamp"),
     ("FMix", "lerp"),
     ("FaceForward", "faceforward"),
+    ("MatrixInverse", "__spirvInverse"),
 ];
 
 /// The extended instructions whose functions have the same name but for the first letter's case.
@@ -200,6 +201,15 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("SubgroupLocalInvocationId", "(WaveGetLaneIndex())"),
     ("SubgroupId", "(WaveGetWaveIndex())"),
     ("NumSubgroups", "(WaveGetNumWaves())"),
+    // What a stage is given that no kernel has.
+    ("DrawIndex", "(__spirvDrawIndex())"),
+    ("BaseInstance", "(__spirvBaseInstance())"),
+    ("BaseVertex", "(__spirvBaseVertex())"),
+    ("InstanceIndex", "(__spirvInstanceIndex())"),
+    ("VertexIndex", "(__spirvVertexIndex())"),
+    ("ViewIndex", "(__spirvViewIndex())"),
+    ("DeviceIndex", "(__spirvDeviceIndex())"),
+    ("PrimitiveId", "(__spirvPrimitiveId())"),
 ];
 
 /// An operand: its tokens, as an expression or a type.

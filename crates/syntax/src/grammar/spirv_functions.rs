@@ -40,6 +40,7 @@ const EXTENDED: &[(&str, u32)] = &[
     ("Sqrt", 31),
     ("InverseSqrt", 32),
     ("Determinant", 33),
+    ("MatrixInverse", 34),
     ("FMin", 37),
     ("UMin", 38),
     ("SMin", 39),
