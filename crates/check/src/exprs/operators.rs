@@ -231,6 +231,10 @@ impl Checker<'_> {
         }
         match op {
             UnaryOp::Deref => {
+                if let Some((pointer, content)) = self.p.plain_pointer(ty) {
+                    self.p.tables.exprs[inner].coerce = Some(pointer);
+                    return self.set_value(expr, content, Meaning::Deref(inner));
+                }
                 return match self.p.types[ty] {
                     TyKind::Pointer(content) => {
                         self.set(expr, ExprInfo::place(content, Meaning::Deref(inner)))

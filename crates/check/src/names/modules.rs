@@ -189,15 +189,16 @@ impl Program {
         self.modules.of_file.insert(file, module);
         let mut names = std::mem::take(&mut self.modules.all[module].names);
         // An import within a namespace, as an included file may have it, is one of the module.
-        let mut within = decls.clone();
+        let (mut within, mut found) = (decls.clone(), Vec::new());
         while let Some(decl) = within.pop() {
             match &self.ast.decls[decl].kind {
-                DeclKind::Import { .. } | DeclKind::Include { .. } => imports.push(decl),
+                DeclKind::Import { .. } | DeclKind::Include { .. } => found.push(decl),
                 DeclKind::Namespace { members } => within.extend(members),
                 _ => {}
             }
         }
-        imports.sort_unstable();
+        found.sort_unstable();
+        imports.append(&mut found);
         for decl in decls {
             let says = matches!(self.ast.decls[decl].kind, DeclKind::Include { .. } | DeclKind::Module(_));
             self.modules.all[module].has_visibility |= says;
