@@ -38,24 +38,36 @@ impl Writer {
         }
     }
 
-    /// See `native::lanes::Writer::store_columns`.
-    pub(crate) fn write_columns(&mut self, vals: &[Val], base: Val, step: i64, class: Class) {
-        let (el, n) = (vals[0].el, vals.len() as u32);
-        let vals: Vec<Val> = vals.iter().map(|&x| self.spread(x)).collect();
-        if n == 8 {
-            for first in (0..self.lanes).step_by(8) {
-                for (lane, row) in (first..).zip(self.transpose_squares(el, &vals, first)) {
-                    self.store_part(row, n, base, i64::from(lane) * step, class);
+    /// See `native::lanes::Writer::store_columns`. All of a lane is stored before the next lane: a processor stores in
+    /// the order of the program, and is faster at filling one line of its cache after the other.
+    pub(crate) fn write_columns(&mut self, pieces: &[(Vals, i64)], base: Val, step: i64, class: Class) {
+        let spread = |w: &mut Self, vals: &Vals| vals.iter().map(|&x| w.spread(x)).collect::<Vec<Val>>();
+        let pieces: Vec<(Vec<Val>, i64)> =
+            pieces.iter().map(|(vals, by)| (spread(self, vals), *by)).collect();
+        // Register `r` of a piece of two or four numbers has those of lanes `r`, `r + n`, `r + 2 n`, …
+        let transposed = |w: &mut Self, vals: &[Val]| match vals.len() {
+            8 => Vals::new(),
+            _ => w.transpose(vals[0].el, vals),
+        };
+        let registers: Vec<Vals> = pieces.iter().map(|(vals, _)| transposed(self, vals)).collect();
+        for first in (0..self.lanes).step_by(8) {
+            let squares = |w: &mut Self, vals: &[Val]| match vals.len() {
+                8 => w.transpose_squares(vals[0].el, vals, first),
+                _ => Vec::new(),
+            };
+            let squares: Vec<Vec<Val>> = pieces.iter().map(|(vals, _)| squares(self, vals)).collect();
+            for lane in first..self.lanes.min(first + 8) {
+                for (k, (vals, by)) in pieces.iter().enumerate() {
+                    let (el, n) = (vals[0].el, vals.len() as u32);
+                    let part = match n {
+                        8 => squares[k][(lane - first) as usize],
+                        _ => {
+                            let (register, from) = (registers[k][(lane % n) as usize], lane / n * n);
+                            self.shuffle(el, self.lanes, [register, Val::POISON], from..from + n)
+                        }
+                    };
+                    self.store_part(Val { el, ..part }, n, base, by + i64::from(lane) * step, class);
                 }
-            }
-            return;
-        }
-        let registers = self.transpose(el, &vals);
-        for (r, register) in (0..n).zip(registers) {
-            for lane in (r..self.lanes).step_by(n as usize) {
-                let first = lane - r;
-                let part = self.shuffle(el, self.lanes, [register, Val::POISON], first..first + n);
-                self.store_part(Val { el, ..part }, n, base, i64::from(lane) * step, class);
             }
         }
     }

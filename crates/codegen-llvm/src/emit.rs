@@ -442,14 +442,14 @@ impl lanes::Writer for Writer {
         self.load_columns(el, n, base, step, class)
     }
 
-    /// Eight numbers fill a vector of 512 bits.
+    /// Eight numbers fill a vector of 512 bits. With more lanes there are no registers to transpose squares of eight.
     fn most_columns(&self, el: El) -> u32 {
         let most = (16 / el.bytes()) as u32;
-        if most == 2 && self.style.vector_bits >= 512 && self.lanes >= 8 { 8 } else { most }
+        if most == 2 && self.style.vector_bits >= 512 && self.lanes == 8 { 8 } else { most }
     }
 
-    fn store_columns(&mut self, vals: &[Val], base: Val, step: i64, class: Class) {
-        self.write_columns(vals, base, step, class);
+    fn store_columns(&mut self, pieces: &[(Vals, i64)], base: Val, step: i64, class: Class) {
+        self.write_columns(pieces, base, step, class);
     }
 
     /// Concatenates the components, then permutes them to the order of memory.

@@ -55,6 +55,7 @@ fn own(w: &Writer, line: &Line<'_>) -> f64 {
         "getelementptr" | "bitcast" | "zext" | "sext" | "trunc" | "ptrtoint" if !is_vector => 0.3,
         "bitcast" => 0.5,
         "insertelement" | "extractelement" => 1.0,
+        "shufflevector" => shuffled(w, text),
         "fdiv" => 5.0 * n,
         "sdiv" | "udiv" | "srem" | "urem" => 8.0 * if is_vector { f64::from(w.lanes) } else { 1.0 },
         "atomicrmw" | "cmpxchg" => 18.0,
@@ -71,6 +72,23 @@ fn own(w: &Writer, line: &Line<'_>) -> f64 {
             }
         }
         _ => n,
+    }
+}
+
+/// The cost of a shuffle: that of its result. A group of 128 bits is taken out of a vector by what stores it.
+fn shuffled(w: &Writer, text: &str) -> f64 {
+    let bits = |(of, numbers): (&str, &str)| {
+        let el = if of.contains(" x double>") || of.contains(" x i64>") || of.contains(" x ptr>") {
+            64
+        } else {
+            32
+        };
+        numbers.split_once(" x ")?.0.parse::<u32>().ok().map(|n| n * el)
+    };
+    match text.rsplit_once(", <").and_then(bits) {
+        Some(..=128) => 0.5,
+        Some(bits) => f64::from(bits.div_ceil(w.style.vector_bits)),
+        None => 1.0,
     }
 }
 

@@ -155,12 +155,54 @@ fn there_are_as_many_lanes_as_registers_hold() {
         let text = text(&module(&carried(ty, n)), &Options::default(), &machine).expect("text");
         text.entries[0].lanes.clone().expect("lanes").1
     };
-    // Four vectors of eight doubles for each number, if all of them fit 32 registers, else two.
+    // Four vectors of eight doubles for each number, if few of them are in use, else two.
     assert_eq!(lanes_of("f64", 2), 32);
-    assert_eq!(lanes_of("f64", 5), 32);
+    assert_eq!(lanes_of("f64", 5), 16);
     assert_eq!(lanes_of("f64", 12), 16);
     // There is no code for more lanes than 32.
     assert_eq!(lanes_of("f32", 2), 32);
+}
+
+/// A kernel that stores numbers at `3 * (2 * i + k)` and the next place, for `k` 0 and 1.
+const ROWS: &str = "global a: read_only f64
+         global b: read_write f64
+         func main() {
+             v0: u32x3 = dispatch_thread_id
+             v1 = extract.0 v0
+             v2: u32 = const 1
+             v3: u32 = const 2
+             v4: u32 = const 3
+             v5 = mul v1, v3
+             v6 = add v5, v2
+             v7 = mul v5, v4
+             v8 = mul v6, v4
+             v9 = add v7, v2
+             v10 = add v8, v2
+             v11 = global_ref a
+             v12 = global_ref b
+             v13: f64 = buffer_load v11, v1
+             v14 = mul v13, v13
+             v15 = mul v14, v13
+             v16 = mul v15, v13
+             buffer_store v12, v7, v13
+             buffer_store v12, v9, v14
+             buffer_store v12, v8, v15
+             buffer_store v12, v10, v16
+             yield
+         }
+         entry main: main [64, 1, 1]";
+
+#[test]
+fn rows_of_one_thread_are_stored_together_lane_after_lane() {
+    let (_, lanes) = lanes(ROWS, 8);
+    // One row: there is one test, which leads to one place that stores, and to one that calls a helper for each number.
+    assert_eq!(lanes.matches("store <2 x double>").count(), 16, "{lanes}");
+    assert_eq!(lanes.matches("call void @rt_scatter_elements(").count(), 4, "{lanes}");
+    let start = lanes.lines().position(|line| line.contains("store <2 x double>")).expect("a store");
+    let offset = |line: &str| line.rsplit_once("i64 ")?.1.trim().parse::<u32>().ok();
+    let stores = lanes.lines().skip(start).take_while(|line| !line.trim_start().starts_with("br "));
+    let offsets: Vec<u32> = stores.filter(|line| line.contains("getelementptr")).filter_map(offset).collect();
+    assert!(offsets.len() > 8 && offsets.is_sorted(), "{offsets:?} in {lanes}");
 }
 
 #[test]

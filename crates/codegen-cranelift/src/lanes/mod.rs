@@ -531,8 +531,11 @@ impl lanes::Writer for Writer {
         self.emit_columns(el, n, at, step)
     }
 
-    fn store_columns(&mut self, vals: &[Val], at: Val, step: i64, _: Class) {
-        self.emit_store_columns(vals, at, step);
+    fn store_columns(&mut self, pieces: &[(Vals, i64)], at: Val, step: i64, _: Class) {
+        for (vals, by) in pieces {
+            let at = self.offset(at, Val::i64(*by));
+            self.emit_store_columns(vals, at, step);
+        }
     }
 
     fn row(&mut self, vals: &[Val]) -> Val {

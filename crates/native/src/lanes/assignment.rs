@@ -94,7 +94,7 @@ pub fn in_lanes<B: Backend>(
         Some(1) => Err(Stop::Lanes(reason_of("`--lanes 1`", module.funcs[entry.func].span))),
         Some(n) => as_many_lanes(cx, k, widths, n),
         None => {
-            let suited = suits(module, &cx.plan, entry.group_size, widths);
+            let suited = suits(module, &cx.plan, entry, widths);
             cx.backend.start_sketches();
             let chosen = cheapest(cx, k, widths, suited);
             cx.backend.stop_sketches();
@@ -103,11 +103,19 @@ pub fn in_lanes<B: Backend>(
     }
 }
 
-/// Another number of lanes than the one that suits the machine is chosen if it takes no more than this part of the time, by an
-/// estimate that is right to about a tenth.
-const WORTH: f64 = 0.9;
+/// Half as many lanes as suit the machine are chosen if they take no more than this part of the time, by an estimate that
+/// is right to about a tenth.
+const FEWER: f64 = 0.9;
+/// The same in a kernel without loops: fewer are chosen if both take about the same time. More lanes hide how long each
+/// instruction takes, but where no trip waits for the one before, the processor does that itself, by running several
+/// vectors of threads at a time.
+const FEWER_IN_LINE: f64 = 1.01;
+/// Twice as many lanes have to take no more than this part of the time, by an estimate that misses much of what their
+/// values cost in memory.
+const TWICE: f64 = 0.7;
 
-/// Emits entry point number `k` for as many lanes as it takes the least time in, by an estimate.
+/// Emits entry point number `k` for as many lanes as it takes the least time in, by an estimate. If it does not run in as
+/// many as suit the machine, since more threads at a time may come between each other, it may still run in fewer.
 fn cheapest<B: Backend>(
     cx: &mut ModuleCx<'_, B>,
     k: usize,
@@ -115,31 +123,44 @@ fn cheapest<B: Backend>(
     suited: u32,
 ) -> Result<(String, u32), Stop> {
     let before = Before::of(cx);
-    let each =
-        |cx: &ModuleCx<'_, B>, (name, n): &(String, u32)| cost::cost(&cx.backend, name) / f64::from(*n);
-    let mut emitted = as_many_lanes(cx, k, widths, suited)?;
-    let usual = each(cx, &emitted);
-    let (mut best, mut least) = (suited, usual);
     let group = cx.ir.entries[k].group_size;
-    let others = [2 * suited, suited / 2].into_iter().filter(|_| widths.tries);
-    for n in others.filter(|&n| n >= 4 && n <= widths.most && fits(group, n)) {
+    let fewer = if repeats(cx.ir, cx.ir.entries[k].func) { FEWER } else { FEWER_IN_LINE };
+    let others = [(2 * suited, TWICE), (suited / 2, fewer)].into_iter().filter(|_| widths.tries);
+    let others = others.filter(|&(n, _)| n >= 4 && n <= widths.most && fits(group, n));
+    // The candidate that takes the least time, the code that is emitted now, and why the first candidate failed.
+    let (mut best, mut emitted, mut failed) = (None::<(u32, f64)>, None, None);
+    for (n, worth) in [(suited, 1.0)].into_iter().chain(others) {
+        if n > suited && failed.is_some() {
+            continue;
+        }
         before.restore(cx);
         match as_many_lanes(cx, k, widths, n) {
             Ok(other) => {
-                emitted = other;
-                let cost = each(cx, &emitted);
-                if cost < least.min(WORTH * usual) {
-                    (best, least) = (n, cost);
+                let cost = cost::cost(&cx.backend, &other.0) / f64::from(n);
+                // By this number, a candidate is compared with those before it.
+                let compared = cost / worth;
+                if best.is_none_or(|(_, least)| compared < least) {
+                    best = Some((n, cost));
                 }
+                emitted = Some(other);
             }
-            Err(Stop::Lanes(_)) => emitted.1 = 0,
+            Err(stop @ Stop::Lanes(_)) => {
+                emitted = None;
+                failed.get_or_insert(stop);
+            }
             Err(stop) => return Err(stop),
         }
     }
-    if emitted.1 != best {
-        before.restore(cx);
-        emitted = as_many_lanes(cx, k, widths, best)?;
-    }
+    let Some((n, least)) = best else {
+        return Err(failed.expect("there is a candidate"));
+    };
+    let emitted = match emitted.filter(|emitted| emitted.1 == n) {
+        Some(emitted) => emitted,
+        None => {
+            before.restore(cx);
+            as_many_lanes(cx, k, widths, n)?
+        }
+    };
     if cost_alone(cx, k)? < least {
         before.restore(cx);
         let span = cx.ir.funcs[cx.ir.entries[k].func].span;
@@ -224,7 +245,8 @@ fn as_many_lanes<'m, B: Backend>(
 /// loop, where straight-line code has enough independent instructions and needs the registers. It
 /// is fewer if that keeps the lanes in one row of the group, or makes them a whole group that fills a vector:
 /// groups then need not share lanes, and no thread is left over.
-fn suits(module: &Module, plan: &Plan, size: [u32; 3], widths: &Widths) -> u32 {
+fn suits(module: &Module, plan: &Plan, entry: &ir::Entry, widths: &Widths) -> u32 {
+    let size = entry.group_size;
     // A few doubles among many floats are ignored.
     let (mut floats, mut doubles) = (0, 0);
     for &f in &plan.order {
@@ -237,17 +259,24 @@ fn suits(module: &Module, plan: &Plan, size: [u32; 3], widths: &Widths) -> u32 {
         }
     }
     let wide = doubles > floats / 2;
-    let mut repeats = false;
-    for f in plan.order.iter().map(|&f| &module.funcs[f]).filter(|f| f.has_body()) {
-        f.walk(f.body(), &mut |inst| repeats |= matches!(f.insts[inst].op, Op::For(_) | Op::Loop(_)));
-    }
-    let (vectors, bits) = (widths.vectors[usize::from(repeats)], if wide { 64 } else { 32 });
+    let (vectors, bits) =
+        (widths.vectors[usize::from(repeats(module, entry.func))], if wide { 64 } else { 32 });
     let most = (vectors * widths.vector_bits / bits).clamp(4, widths.most);
     let flat = size[1] == 1 && size[2] == 1;
     if flat && matches!(size[0], 4 | 8) && size[0] <= most && size[0] * bits >= widths.vector_bits {
         return size[0];
     }
     [32, 16, 8, 4].into_iter().filter(|&n| n <= most).find(|&n| fits(size, n)).unwrap_or(most)
+}
+
+/// Returns true if a kernel has loops.
+fn repeats(module: &Module, entry: Func) -> bool {
+    let mut repeats = false;
+    for func in ir::walk::reachable(module, &[entry]) {
+        let f = &module.funcs[func];
+        f.walk(f.body(), &mut |inst| repeats |= matches!(f.insts[inst].op, Op::For(_) | Op::Loop(_)));
+    }
+    repeats
 }
 
 /// Returns true if lanes are in one row of a group of this size, or few enough for a row of groups.

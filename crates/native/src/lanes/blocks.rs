@@ -12,6 +12,9 @@ use super::{Backend, Class, Emitter, Res, Writer};
 use crate::emit::{Cast, Compare, Fixed, Instructions, Odds, blocks, notes};
 use crate::profile::Event;
 
+/// The pieces of each lane that are stored together at most: they all wait in registers.
+const PIECES: usize = 8;
+
 impl<B: Backend> Emitter<'_, '_, B> {
     /// Loads numbers from a varying place.
     pub(super) fn load_lanes(&mut self, words: &[(El, u64)], place: Place, mask: Option<Val>) -> Res<Vals> {
@@ -84,16 +87,26 @@ impl<B: Backend> Emitter<'_, '_, B> {
     pub(super) fn store_near(&mut self, el: El, vals: &[(Val, i64)], base: Val, step: i64, class: Class) {
         let last = vals.iter().enumerate().filter(|(k, v)| vals.get(k + 1).is_none_or(|next| next.1 != v.1));
         let last: Vec<(Val, i64)> = last.map(|(_, &v)| v).collect();
+        let mut columns: Vec<(Vals, i64)> = Vec::new();
         for run in last.chunk_by(|a, b| b.1 - a.1 == el.bytes() as i64) {
             for (first, n) in self.store_pieces(el, run.len(), step) {
-                let at = self.w.offset(base, Val::i64(run[first].1));
+                let at = Val::i64(run[first].1);
                 let vals: Vals = run[first..first + n].iter().map(|v| v.0).collect();
                 match n {
-                    1 => self.store_apart(&vals, &[(el, 0)], at, step, class),
-                    _ if step == (n as u64 * el.bytes()) as i64 => self.store_block(&vals, at, class, None),
-                    _ => self.w.store_columns(&vals, at, step, class),
+                    1 => {
+                        let at = self.w.offset(base, at);
+                        self.store_apart(&vals, &[(el, 0)], at, step, class);
+                    }
+                    _ if step == (n as u64 * el.bytes()) as i64 => {
+                        let at = self.w.offset(base, at);
+                        self.store_block(&vals, at, class, None);
+                    }
+                    _ => columns.push((vals, run[first].1)),
                 }
             }
+        }
+        for pieces in columns.chunks(PIECES) {
+            self.w.store_columns(pieces, base, step, class);
         }
     }
 

@@ -73,8 +73,9 @@ struct Member {
     makes_index: Vec<Inst>,
 }
 
-/// The common parts of all loads or stores of a row: kind, buffer, index without its constant, and type.
-type Key = (Kind, Value, Value, El);
+/// The common parts of all loads or stores of a row: kind, buffer, index without its constant (a value and its factor), and
+/// type.
+type Key = (Kind, Value, (Value, i64), El);
 
 /// The maximum number of additions of a row.
 const MOST_SUMS: usize = 8;
@@ -248,36 +249,39 @@ impl Find<'_, '_> {
         Some(key)
     }
 
-    /// An index as the sum of a value and a constant, with the instructions that add, operands first.
-    fn split(&self, index: Value) -> (Value, i64, Vec<Inst>) {
+    /// An index as the sum of a multiple of a value and a constant, with the instructions that add and multiply, operands
+    /// first: `15 * (2 * i + 1) + 3` and `15 * (2 * i)` differ by 18. Nothing is known of overflows; whether the indices do
+    /// differ by this in memory is tested.
+    fn split(&self, index: Value) -> ((Value, i64), i64, Vec<Inst>) {
         let analyses = self.analyses;
         let signed = |v: Value| {
             let TypeData::Scalar(s) = analyses.types[analyses.func.ty(v)] else { return None };
             let shift = 64 - s.bits();
             analyses.constant(v).map(|bits| (bits << shift) as i64 >> shift)
         };
-        let (mut base, mut sum, mut made) = (index, 0i64, Vec::new());
+        let (mut base, mut factor, mut sum, mut made) = (index, 1i64, 0i64, Vec::new());
         while let Some(inst) = analyses.inst(base) {
             let data = &analyses.func.insts[inst];
-            let (rest, by, constant) = match (&data.op, &data.args[..]) {
-                (Op::Add, &[a, b]) => match (signed(a), signed(b)) {
-                    (None, Some(k)) => (a, k, b),
-                    (Some(k), None) => (b, k, a),
-                    _ => break,
-                },
-                (Op::Sub, &[a, b]) => match signed(b).and_then(i64::checked_neg) {
-                    Some(k) => (a, k, b),
-                    None => break,
-                },
+            let &[a, b] = &data.args[..] else { break };
+            let (rest, k, constant) = match (signed(a), signed(b)) {
+                (None, Some(k)) => (a, k, b),
+                (Some(k), None) if data.op != Op::Sub => (b, k, a),
                 _ => break,
             };
-            let Some(next) = sum.checked_add(by) else { break };
+            let (by, times) = match data.op {
+                Op::Add => (Some(k), Some(1)),
+                Op::Sub => (k.checked_neg(), Some(1)),
+                Op::Mul => (Some(0), Some(k)),
+                _ => break,
+            };
+            let next = by.and_then(|by| sum.checked_add(factor.checked_mul(by)?));
+            let Some((next, times)) = next.zip(times.and_then(|k| factor.checked_mul(k))) else { break };
             made.push(inst);
             made.extend(analyses.inst(constant));
-            (base, sum) = (rest, next);
+            (base, factor, sum) = (rest, times, next);
         }
         made.reverse();
-        (base, sum, made)
+        ((base, factor), sum, made)
     }
 }
 

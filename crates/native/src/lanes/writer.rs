@@ -211,9 +211,9 @@ pub trait Writer: Vectors {
     fn most_columns(&self, el: El) -> u32 {
         (16 / el.bytes()) as u32
     }
-    /// Stores adjacent numbers of each lane, as many as fill 128 bits, or two, or [`Self::most_columns`], at a stride of
-    /// `step` bytes.
-    fn store_columns(&mut self, vals: &[Val], at: Val, step: i64, class: Class);
+    /// Stores pieces of each lane at a stride of `step` bytes: each has adjacent numbers, as many as fill 128 bits, or two,
+    /// or [`Self::most_columns`], and is some bytes behind the address.
+    fn store_columns(&mut self, pieces: &[(Vals, i64)], at: Val, step: i64, class: Class);
     /// Puts vectors of the lanes into the order of a row.
     fn row(&mut self, vals: &[Val]) -> Val;
     /// Stores a row of `n` numbers of type `el` for each lane, in the lanes of a mask.
