@@ -155,7 +155,7 @@ fn there_are_as_many_lanes_as_registers_hold() {
         let text = text(&module(&carried(ty, n)), &Options::default(), &machine).expect("text");
         text.entries[0].lanes.clone().expect("lanes").1
     };
-    // Four vectors of eight doubles for each number, if few of them are in use, else two.
+    // Four vectors of eight doubles for each number, if few numbers are in use, else two.
     assert_eq!(lanes_of("f64", 2), 32);
     assert_eq!(lanes_of("f64", 5), 16);
     assert_eq!(lanes_of("f64", 12), 16);

@@ -112,7 +112,7 @@ const FEWER: f64 = 0.9;
 const FEWER_IN_LINE: f64 = 1.01;
 /// Twice as many lanes have to take no more than this part of the time, by an estimate that misses much of what their
 /// values cost in memory.
-const TWICE: f64 = 0.7;
+const TWICE: f64 = 0.8;
 
 /// Emits entry point number `k` for as many lanes as it takes the least time in, by an estimate. If it does not run in as
 /// many as suit the machine, since more threads at a time may come between each other, it may still run in fewer.
