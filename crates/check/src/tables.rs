@@ -4,6 +4,8 @@
 //! conversion that its context requires. A generic body is checked once; its tables mention the parameters,
 //! for which `lower` substitutes the arguments.
 
+use std::rc::Rc;
+
 use cranelift_entity::SecondaryMap;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
@@ -28,6 +30,29 @@ pub struct Tables {
     pub throws: FxHashMap<ExprId, Thrown>,
     /// Pointers that are other names of local variables: what leads through them has the meaning of the place.
     pub aliases: FxHashSet<DeclId>,
+    /// Pointers that lead to one of several places in local variables. The map is never iterated.
+    pub chosen: FxHashMap<DeclId, Rc<Chosen>>,
+    /// The addresses of these places.
+    pub addresses: FxHashSet<ExprId>,
+}
+
+/// The places that a class of pointers may lead to. A pointer of the class is the number of one of them, counted from 1,
+/// or 0 for none, and the indices of them all, in order.
+#[derive(Clone, Debug)]
+pub struct Chosen {
+    /// The places.
+    pub places: Vec<ChosenPlace>,
+}
+
+/// A place in a local variable whose address is taken.
+#[derive(Clone, Debug)]
+pub struct ChosenPlace {
+    /// `&v.a[i]`
+    pub address: ExprId,
+    /// `v.a[i]`
+    pub of: ExprId,
+    /// The indices in it, which are evaluated where the address is taken.
+    pub indices: Vec<ExprId>,
 }
 
 /// An error that a `throw` or `try` throws.
@@ -271,6 +296,8 @@ pub enum Meaning {
     Deref(ExprId),
     /// `&e`, `__getAddress(e)`.
     AddressOf(ExprId),
+    /// What a pointer leads to that is in [`Tables::chosen`].
+    Chosen(DeclId),
     /// A call.
     Call {
         /// The callee.

@@ -169,8 +169,8 @@ pub(crate) fn build_value_and_half(
         results.extend(kept);
     }
     for (output, values) in outputs {
-        let pair = declared.sig.params[output.role.param()?].ty;
-        let differential = body.shadow_for(output.ty, &values, pair, values.len());
+        let pair = output.role.param().map(|k| declared.sig.params[k].ty);
+        let differential = pair.and_then(|pair| body.shadow_for(output.ty, &values, pair, values.len()));
         results.extend(values);
         results.extend(differential.into_iter().flatten());
     }
@@ -228,7 +228,10 @@ pub(crate) fn build_half(making: Making<'_, '_>, of: &HalfOf) -> Option<Function
         let tangents = tangent_slots(&f.results);
         let tangents = body.derivative(DerivativeOp::Pushforward, f.func, &args, &tangents);
         let mut tangents = &tangents[..];
-        for map in f.sig.outputs().iter().filter_map(|o| o.diff.as_ref()) {
+        // There is a pushforward only where nothing was thrown.
+        let outputs = f.sig.outputs();
+        let outputs = outputs.iter().filter(|o| o.role != Role::Error);
+        for map in outputs.filter_map(|o| o.diff.as_ref()) {
             if !map.same.is_empty() {
                 let what =
                     "`__linearize` of a function that gives a value whose type is known at run time is";
@@ -240,7 +243,8 @@ pub(crate) fn build_half(making: Making<'_, '_>, of: &HalfOf) -> Option<Function
     }
     for output in f.sig.outputs() {
         if let Some(map) = &output.diff {
-            args.extend(body.gather(map, &given[&output.role]));
+            // The error has no cotangent: there is a pullback only where nothing was thrown.
+            args.extend(body.gather(map, given.get(&output.role).map_or(&[], Vec::as_slice)));
         }
     }
     let cotangents = tangent_slots(&f.params);

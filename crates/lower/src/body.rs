@@ -82,7 +82,9 @@ pub(crate) struct Locals {
     /// Variables with an array of which an element is written.
     pub(crate) celled: FxHashSet<Name>,
     /// Variables whose address is taken.
-    pub(crate) addressed: FxHashSet<DeclId>,
+    pub(crate) addressed: FxHashMap<DeclId, ExprId>,
+    /// The values of indices that were evaluated where an address was taken, while its place is looked up.
+    pub(crate) fixed: Vec<(ExprId, Value)>,
     /// The globals of addressed variables that have been declared.
     pub(crate) in_memory: FxHashMap<Name, (ir::Global, Ty)>,
     /// Parameters that are references to shared memory: its handle, and what is there.
@@ -420,7 +422,7 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
             self.fill(&mut values, ty);
         }
         if let Name::Decl(decl) = name
-            && self.locals.addressed.contains(&decl)
+            && self.locals.addressed.contains_key(&decl)
         {
             self.declare_in_memory(decl, ty, &values);
             return Var { start: self.env.len(), len: 0, ty };

@@ -516,6 +516,8 @@ pub(crate) fn build_adapter(making: Making<'_, '_>, own: &FuncRef) -> Option<ir:
     for output in declared.sig.outputs() {
         match given.iter().find(|g| g.0.role.behind(skip) == output.role) {
             Some((from, values)) => results.extend(body.convert(values.clone(), from.ty, output.ty, span)),
+            // It throws nothing.
+            None if output.role == Role::Error => results.extend(body.zeros(output.ty)),
             // A parameter that the function does not write keeps its value.
             None => {
                 results.extend(output.role.param().and_then(|k| bound.get(k)).cloned().unwrap_or_default())

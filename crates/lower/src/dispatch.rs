@@ -416,6 +416,7 @@ impl Body<'_, '_, '_> {
                 Some((from, values)) => {
                     closed.extend(self.close_as(values.clone(), from.ty, output.ty, opened, span));
                 }
+                None if output.role == Role::Error => closed.extend(self.zeros(output.ty)),
                 None => {}
             }
         }

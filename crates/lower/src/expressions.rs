@@ -158,6 +158,7 @@ impl Body<'_, '_, '_> {
             | Meaning::MatrixSwizzle { .. }
             | Meaning::Index { .. }
             | Meaning::Deref(_)
+            | Meaning::Chosen(_)
             | Meaning::Property { .. } => {
                 let place = self.place(e);
                 self.b.span = ir_span(span);

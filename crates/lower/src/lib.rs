@@ -13,6 +13,7 @@ mod any_value;
 mod apply;
 mod body;
 mod calls;
+mod chosen;
 mod convert;
 mod declared;
 mod derivatives;

@@ -11,7 +11,7 @@ use check::Direction;
 use check::tables::{Callable, FuncRef, Meaning};
 use check::types::TyKind;
 use indexmap::IndexSet;
-use rustc_hash::{FxBuildHasher, FxHashSet};
+use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 use syntax::ast::StmtKind;
 use syntax::{DeclId, ExprId, StmtId};
 
@@ -25,8 +25,8 @@ pub(crate) struct Scan {
     pub(crate) assigned: IndexSet<Name, FxBuildHasher>,
     /// Variables with an array of which an element is assigned.
     pub(crate) elements: FxHashSet<Name>,
-    /// Variables whose address is taken.
-    pub(crate) addressed: FxHashSet<DeclId>,
+    /// Variables whose address is taken, and where.
+    pub(crate) addressed: FxHashMap<DeclId, ExprId>,
     /// Variables declared within the code.
     pub(crate) declared: FxHashSet<Name>,
     /// There are calls, writes to buffers or the like, which may change things other than variables.
@@ -80,9 +80,9 @@ impl Body<'_, '_, '_> {
                     self.scan_target(target, scan);
                 }
                 Meaning::Call { .. } | Meaning::Init { .. } => self.scan_call(e, scan),
-                Meaning::AddressOf(of) => {
+                Meaning::AddressOf(of) if !self.lw.program.tables.addresses.contains(&e) => {
                     let of = *of;
-                    self.scan_address(of, scan);
+                    self.scan_address(e, of, scan);
                 }
                 Meaning::Binary(..) | Meaning::Unary(..) => {}
                 Meaning::Var(_) | Meaning::This | Meaning::Field { .. } | Meaning::Index { .. }
@@ -155,7 +155,11 @@ impl Body<'_, '_, '_> {
 
     /// Records the variable that a place is a part of.
     fn scan_target(&mut self, target: ExprId, scan: &mut Scan) {
-        let mut element = false;
+        self.scan_part(target, false, scan);
+    }
+
+    /// Records the variable that a place is a part of; `element`: an element of the place is assigned.
+    fn scan_part(&mut self, target: ExprId, mut element: bool, scan: &mut Scan) {
         let mut e = target;
         let name = loop {
             e = match &self.lw.program.tables.exprs[e].meaning {
@@ -171,6 +175,14 @@ impl Body<'_, '_, '_> {
                 }
                 Meaning::NoDiff(inner) | Meaning::Assign { target: inner, .. } | Meaning::IncDec(inner) => {
                     *inner
+                }
+                // Any of the places may be assigned.
+                Meaning::Chosen(pointer) => {
+                    let chosen = self.lw.program.tables.chosen.get(pointer).cloned();
+                    for place in chosen.iter().flat_map(|chosen| &chosen.places) {
+                        self.scan_part(place.of, element, scan);
+                    }
+                    return;
                 }
                 meaning => match meaning.base() {
                     Some(base) => base,

@@ -261,7 +261,7 @@ impl Body<'_, '_, '_> {
             return None;
         };
         let (var, step) = stepped;
-        if self.locals.addressed.contains(&var) {
+        if self.locals.addressed.contains_key(&var) {
             return None;
         }
         let fits = match op {

@@ -75,7 +75,33 @@ impl Body<'_, '_, '_> {
             );
         }
         let (Some(&a), Some(&b)) = (a.first(), b.first()) else { return Vec::new() };
-        vec![self.binary_leaf(op, a, b)]
+        let value = self.binary_leaf(op, a, b);
+        let result = self.raw_ty(node);
+        let is_one = op.is_comparison() && matches!(self.lw.program.types[result], TyKind::Scalar(_));
+        vec![if is_one { self.one_answer(op, value) } else { value }]
+    }
+
+    /// The answer of a comparison in generic code, where vectors and matrices are compared as `IComparable` does: they
+    /// are equal if all components are, and ordered by their first components.
+    fn one_answer(&mut self, op: BinaryOp, value: Value) -> Value {
+        let n = self.length(self.b.func.ty(value));
+        let first = |body: &mut Self, k| {
+            let part = body.b.emit(Op::Extract(k), &[value]);
+            body.one_answer(op, part)
+        };
+        match op {
+            _ if n == 0 => value,
+            BinaryOp::Eq | BinaryOp::Ne => {
+                let join = if op == BinaryOp::Eq { Op::And } else { Op::Or };
+                let mut whole = first(self, 0);
+                for k in 1..n {
+                    let part = first(self, k);
+                    whole = self.b.emit(join.clone(), &[whole, part]);
+                }
+                whole
+            }
+            _ => first(self, 0),
+        }
     }
 
     /// For `x == none` and `p == nullptr`: emits a test that there is a value.
@@ -349,6 +375,11 @@ impl Body<'_, '_, '_> {
         value: ExprId,
     ) -> Vec<Value> {
         let span = self.span_of(e);
+        if op.is_none() && self.assign_chosen(target, value) {
+            // It is a statement.
+            let ty = self.raw_ty(e);
+            return self.zeros(ty);
+        }
         let place = self.place(target);
         let new = match op {
             None => self.expr_as(value, place.ty, span),

@@ -67,6 +67,10 @@ impl Body<'_, '_, '_> {
         match self.lw.program.shape_count(&shape) {
             Some(n) => n,
             None => {
+                if let Some(why) = self.lw.program.no_such_shape(&shape) {
+                    self.lw.error("E30412", span, why);
+                    return 0;
+                }
                 self.internal(span, "the elements of a pack are not known", Ty::VOID);
                 0
             }

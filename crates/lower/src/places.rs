@@ -36,6 +36,8 @@ pub(crate) enum PlaceKind {
     Accessor(Box<Accessor>),
     /// The parts of a pack or tuple, each with its own place.
     Group(Vec<Place>),
+    /// One of several places, by its number, counted from 1; 0 is none: it reads zero, and writes are lost.
+    Chosen { number: Value, places: Vec<Place> },
 }
 
 /// A part of an element of memory.
@@ -153,8 +155,13 @@ impl Body<'_, '_, '_> {
             }
             Meaning::Index { base, index } => {
                 let base = self.place_as_context(base);
-                let index = self.expr(index);
+                let index = match self.locals.fixed.iter().rev().find(|fixed| fixed.0 == index) {
+                    Some(&(_, value)) => vec![value],
+                    None => self.expr(index),
+                };
                 let Some(&index) = index.first() else { return Place::value(ty, Vec::new()) };
+                let is_single = self.lw.vector_of(base.ty).is_some_and(|(_, n)| n == 1);
+                let index = if is_single { self.b.u32(0) } else { index };
                 self.index_place(base, index, ty, e)
             }
             Meaning::Deref(inner) => {
@@ -162,6 +169,7 @@ impl Body<'_, '_, '_> {
                 let Some(&handle) = handle.first() else { return Place::value(ty, Vec::new()) };
                 self.content_place(ty, handle)
             }
+            Meaning::Chosen(pointer) => self.chosen_place(pointer, ty),
             Meaning::Same(inner) => self.place_as_context(inner),
             Meaning::Call { func: Callable::Func(func), base, args }
                 if self.lw.program.gives_place(func.decl) =>
@@ -390,6 +398,10 @@ impl Body<'_, '_, '_> {
                     Place::value(ty, values)
                 }
             },
+            PlaceKind::Chosen { number, places } => {
+                let places = places.into_iter().map(|place| self.project(place, part.clone(), ty)).collect();
+                Place { ty, kind: PlaceKind::Chosen { number, places } }
+            }
             kind @ (PlaceKind::Part { .. } | PlaceKind::Accessor(_)) => {
                 let base = Box::new(Place { ty: base.ty, kind });
                 Place { ty, kind: PlaceKind::Part { base, part } }
@@ -422,6 +434,7 @@ impl Body<'_, '_, '_> {
             }
             PlaceKind::Accessor(accessor) => self.read_accessor(accessor, place.ty),
             PlaceKind::Group(places) => places.iter().flat_map(|p| self.read(p)).collect(),
+            PlaceKind::Chosen { number, places } => self.read_chosen(*number, places, place.ty),
         }
     }
 
@@ -442,6 +455,7 @@ impl Body<'_, '_, '_> {
             }
             PlaceKind::Accessor(accessor) => self.write_accessor(accessor, values),
             PlaceKind::Group(places) => self.write_group(places, values),
+            PlaceKind::Chosen { number, places } => self.write_chosen(*number, places, &values),
         }
     }
 

@@ -20,13 +20,13 @@ use crate::places::{Memory, Place, PlaceKind};
 
 impl Body<'_, '_, '_> {
     /// Records the variable whose address an expression takes.
-    pub(crate) fn scan_address(&mut self, of: ExprId, scan: &mut Scan) {
+    pub(crate) fn scan_address(&mut self, address: ExprId, of: ExprId, scan: &mut Scan) {
         let mut e = of;
         loop {
             let info = &self.lw.program.tables.exprs[e];
             let next = match &info.meaning {
                 Meaning::Var(decl) => {
-                    scan.addressed.insert(*decl);
+                    scan.addressed.entry(*decl).or_insert(address);
                     return;
                 }
                 Meaning::Field { base: Some(base), .. }
@@ -53,7 +53,11 @@ impl Body<'_, '_, '_> {
         let has_tangent =
             self.lw.diff_map(self.b.types, ty).is_some_and(|map| map.map.iter().any(Option::is_some));
         if self.differentiable && has_tangent {
-            self.lw.unsupported(span, "the address of a variable that has a derivative is");
+            let place = self.locals.addressed.get(&decl).map_or(span, |&address| self.span_of(address));
+            self.lw.unsupported(place, "the address of a variable that has a derivative is");
+            self.lw.help(
+                "a local pointer that is only set to addresses of variables, copied and dereferenced may lead to it",
+            );
         }
         let mem = self.lw.mem_type(self.b.types, ty);
         let data = GlobalData { name, space: Space::Private, ty: mem, init: None, span: ir_span(span) };

@@ -79,6 +79,9 @@ impl Body<'_, '_, '_> {
         if self.lw.program.tables.aliases.contains(&decl) {
             return;
         }
+        if self.declare_chosen(decl) {
+            return;
+        }
         let node = &self.lw.program.ast.decls[decl];
         let init = match node.kind {
             DeclKind::Var { init, .. } => init,

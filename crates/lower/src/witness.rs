@@ -39,6 +39,11 @@ impl Lowerer<'_> {
             let variant = Variant::Vjp(derivatives.bwd.clone());
             witness.vjp = Some(self.variant(f, variant, declared, vjp_slots(declared)));
         }
+        let loses_error = sig.error.as_ref().is_some_and(|(_, diff)| diff.is_some());
+        if loses_error && (derivatives.fwd.is_some() || derivatives.bwd.is_some()) {
+            let what = "a derivative of one's own for a function whose error has a derivative is";
+            self.unsupported(declared.span, what);
+        }
         if let (None, Some(applied)) = (witness.vjp, &derivatives.apply) {
             (witness.apply, witness.vjp) = self.request_apply(types, f, applied, declared);
         }

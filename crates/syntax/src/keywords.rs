@@ -65,6 +65,8 @@ words! {
     APPLY = "__apply", LINEARIZE = "__linearize", SIZEOF = "sizeof", GET_ADDRESS = "__getAddress", ALIGNOF = "alignof", COUNTOF = "countof", EXPAND = "expand",
     FIRST_OF_PACK = "__first", LAST_OF_PACK = "__last", TRIM_FIRST = "__trimFirst", TRIM_LAST = "__trimLast",
     PACK_BRANCH = "__packBranch", NEEDS_CAPABILITY = "__requireCapability",
+    SHAPE_PERMUTE = "__shapePermute", SHAPE_REDUCE = "__shapeReduce", SHAPE_CONCAT = "__shapeConcat",
+    SHAPE_SWAP = "__shapeSwap",
     EACH = "each", IS = "is", AS = "as", SPIRV_ASM = "spirv_asm", FUNCTYPE = "functype", NEW = "new",
     // Types that are recognised in a cast without a lookup.
     VOID = "void", BOOL = "bool", INT = "int", UINT = "uint", FLOAT = "float", HALF = "half",

@@ -86,12 +86,16 @@ impl Program {
         if !self.is_told(span) && !unknown {
             let name = last_name(&self.ast, expr).map_or("", |n| self.ast.name(n)).to_string();
             let help = self.wanted_text(func, role);
+            let throws = |decl| self.ast.throws.contains_key(&decl);
+            let throws_other = candidates.iter().all(|c| throws(c.decl) != throws(func.decl));
             let needs_object = candidates.iter().all(|c| !self.is_static(c.decl));
             let (code, message) = if self.is_static(func.decl) && needs_object {
                 (
                     "E31156",
                     format!("'{name}' is not static, as the derivative of a static function has to be"),
                 )
+            } else if throws_other {
+                ("E31149", format!("'{name}' has to throw what this function throws"))
             } else {
                 let message =
                     format!("'{name}' does not have the parameters of a derivative of this function");
@@ -133,7 +137,15 @@ impl Program {
     pub(crate) fn wanted_text(&mut self, func: &FuncRef, role: Role) -> Message {
         let wanted = self.wanted_signature(func, role);
         let params = self.shown_params(wanted.params.iter().map(|p| (p.dir, p.ty)));
-        text!("its signature has to be '({}) -> {}'", params, self.shown(wanted.ret))
+        match self.error_of(func) {
+            Some(error) => text!(
+                "its signature has to be '({}) throws {} -> {}'",
+                params,
+                self.shown(error),
+                self.shown(wanted.ret)
+            ),
+            None => text!("its signature has to be '({}) -> {}'", params, self.shown(wanted.ret)),
+        }
     }
 
     /// Returns true if an integer, or a vector of integers, converts to what a derivative takes in its place, as it does
@@ -226,6 +238,10 @@ impl Program {
             }
             container => func.self_ty.filter(|_| container.is_some()),
         };
-        Some(self.func_ref(decl, &env, self_ty))
+        let found = self.func_ref(decl, &env, self_ty);
+        // A derivative throws what its function throws: whoever differentiates a `try` relies on it.
+        let errors = [func, &found].map(|f| self.error_of(f));
+        let same = errors[0] == errors[1] || errors.contains(&Some(Ty::ERROR));
+        same.then_some(found)
     }
 }

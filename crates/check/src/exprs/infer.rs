@@ -364,6 +364,10 @@ impl<'p> Checker<'p> {
             }
             ExprKind::Expand(inner) => self.infer_expand(expr, inner),
             ExprKind::Each(inner) => self.infer_each(expr, inner),
+            ExprKind::Shape(op, ref parts) => {
+                let parts = parts.clone();
+                self.infer_shape(expr, op, &parts)
+            }
             ExprKind::PackPart(part, inner) => self.infer_pack_part(expr, part, inner),
             ExprKind::PackBranch(parts) => self.infer_pack_branch(expr, parts),
             ExprKind::Pointer(inner) => {
@@ -530,8 +534,17 @@ impl<'p> Checker<'p> {
                 (&self.p.types[ty], self.p.int_literal(*index))
                 && (at < 0 || at >= i128::from(*n))
             {
-                let message = format!("index {at} is out of bounds: there are {n} elements");
-                self.error_in(*index, "E30029", message);
+                let message = match n {
+                    1 => format!("index {at} is out of bounds: there is 1 element"),
+                    n => format!("index {at} is out of bounds: there are {n} elements"),
+                };
+                if matches!(self.p.types[ty], TyKind::Vector(_, Val::Int(1))) {
+                    // A vector with one component is the component, whatever the index.
+                    let span = self.span(*index);
+                    self.p.report(Diagnostic::warning("E30029", span, message));
+                } else {
+                    self.error_in(*index, "E30029", message);
+                }
             }
             let meaning = Meaning::Index { base, index: *index };
             return self.set(expr, ExprInfo::new(element, meaning, lvalue));

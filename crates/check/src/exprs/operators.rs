@@ -7,6 +7,7 @@ use syntax::{Diagnostic, ExprId};
 use crate::exprs::infer::Checker;
 use crate::program::Program;
 use crate::tables::{ExprInfo, Meaning};
+use crate::types::builtin::{FLOATS, INTEGERS};
 use crate::types::follow_up::text;
 use crate::types::{Ty, TyKind};
 
@@ -199,7 +200,15 @@ impl Checker<'_> {
         }
         let mut ty = self.p.join(a, b)?;
         if op.is_comparison() {
-            let result = self.p.with_element(ty, Ty::BOOL);
+            let element = self.p.element(ty);
+            // Vectors of floats or of integers conform to `IComparable`. If the type of their components is not known
+            // yet, its comparison is the one that is known to exist, and has one answer.
+            let kinds = self.p.kinds_of(element);
+            let is_one = element != ty
+                && self.p.types.is_abstract(element)
+                && (kinds & !FLOATS == 0 || kinds & !INTEGERS == 0)
+                && !self.p.is_core(self.scope);
+            let result = if is_one { Ty::BOOL } else { self.p.with_element(ty, Ty::BOOL) };
             return Some((ty, ty, result));
         }
         let element = self.p.element(ty);

@@ -222,6 +222,8 @@ impl Checker<'_> {
     fn try_candidate(&mut self, candidate: &Candidate, args: &[Argument]) -> Result<Applicable, Failure> {
         let args = &self.after_object(candidate, args)[..];
         let pattern = self.p.pattern_signature(candidate.decl, &candidate.ops);
+        let of_elements = self.of_elements(candidate, &pattern, args);
+        let candidate = of_elements.as_ref().unwrap_or(candidate);
         let most = pattern.params.len();
         let mut least = most;
         if candidate.ops.is_empty() {

@@ -11,6 +11,7 @@ use crate::flow::{Direction, Flow, Key, Mark, Part, Purpose};
 use crate::program::Program;
 use crate::signature::Level;
 use crate::tables::{Arg, Callable, FuncRef, Meaning};
+use crate::types::TyKind;
 
 /// A place in a variable.
 pub(crate) struct Place {
@@ -84,6 +85,25 @@ impl Flow<'_> {
         }
     }
 
+    /// The places that a pointer may lead to.
+    pub(crate) fn chosen_places(&self, pointer: DeclId) -> Vec<ExprId> {
+        let chosen = self.p.tables.chosen.get(&pointer);
+        chosen.map_or(Vec::new(), |chosen| chosen.places.iter().map(|place| place.of).collect())
+    }
+
+    /// The places of which one contains a place that is reached through a pointer. Each may be read or changed, so that
+    /// an assignment replaces nothing in any of them.
+    pub(crate) fn reached(&self, expr: ExprId) -> Option<Vec<ExprId>> {
+        let mut at = expr;
+        while let Some(base) = self.base(at) {
+            at = base;
+        }
+        match self.p.tables.exprs[at].meaning {
+            Meaning::Chosen(pointer) => Some(self.chosen_places(pointer)),
+            _ => None,
+        }
+    }
+
     /// Visits a place that an expression denotes.
     pub(crate) fn read_place(&mut self, expr: ExprId, place: Place, needed: bool) -> bool {
         self.indices(expr);
@@ -146,6 +166,9 @@ impl Flow<'_> {
         }
         if let Some(place) = self.place(target) {
             return self.holds(place.key);
+        }
+        if let Some(places) = self.reached(target) {
+            return places.into_iter().any(|place| self.place_needed(place));
         }
         self.variable(target).is_some_and(|decl| self.holds((decl, None)))
     }
@@ -253,6 +276,9 @@ impl Flow<'_> {
     }
 
     pub(crate) fn store_to(&mut self, target: ExprId) {
+        for place in self.reached(target).unwrap_or_default() {
+            self.store_to(place);
+        }
         let place = self.place(target).map(|place| place.key);
         if let Some(key) = place.or_else(|| self.variable(target).map(|decl| (decl, None))) {
             self.carry(key);
@@ -271,11 +297,32 @@ impl Flow<'_> {
         } else if self.purpose == Purpose::Derivatives {
             let place = self.p.span(target);
             self.p.lost.insert(value);
+            let help = if self.is_behind_pointer(target) {
+                "use 'detach(…)' to say that this is meant; what a pointer leads to has a derivative only if it is in \
+                 variables of this function, and the pointer is a local variable that is set to their addresses"
+            } else {
+                "use 'detach(…)' to say that this is meant"
+            };
             self.report(
                 Diagnostic::error("E41031", self.p.span(expr), "the derivative is lost in this assignment")
                     .note(place, "this place has no derivative")
-                    .help("use 'detach(…)' to say that this is meant"),
+                    .help(help),
             );
+        }
+    }
+
+    fn is_behind_pointer(&self, expr: ExprId) -> bool {
+        let mut at = expr;
+        loop {
+            let info = &self.p.tables.exprs[at];
+            let is_pointer = matches!(self.p.types[info.ty], TyKind::Pointer(_)) && at != expr;
+            if is_pointer || matches!(info.meaning, Meaning::Deref(_)) {
+                return true;
+            }
+            match info.meaning.base() {
+                Some(base) => at = base,
+                None => return false,
+            }
         }
     }
 
@@ -311,6 +358,9 @@ impl Flow<'_> {
             Meaning::Index { base, .. } => {
                 let ty = self.p.tables.exprs[base].ty;
                 self.has_differential(ty) && self.has_tangent(base)
+            }
+            Meaning::Chosen(pointer) => {
+                self.chosen_places(pointer).into_iter().all(|place| self.has_tangent(place))
             }
             Meaning::StaticMember(_) | Meaning::Deref(_) => false,
             // Setters are functions; their use of the value is checked in their bodies.

@@ -113,6 +113,9 @@ impl Flow<'_> {
             }
             return;
         }
+        for place in self.reached(target).unwrap_or_default() {
+            self.set(place);
+        }
         let mut at = Some(target);
         while let Some(expr) = at {
             if let Some(place) = self.place(expr) {

@@ -107,6 +107,10 @@ impl Flow<'_> {
                 self.primal(base);
                 false
             }
+            Meaning::Chosen(pointer) => {
+                let places = self.chosen_places(pointer);
+                places.into_iter().fold(false, |carried, place| self.expr(place, needed) | carried)
+            }
             Meaning::Property { base, member, args } => {
                 self.read_accessor(expr, base, &member, &args, needed)
             }

@@ -435,6 +435,7 @@ impl Program {
             | Val::Member(_)
             | Val::SizeOf(..)
             | Val::PackPart(..)
+            | Val::Shape(..)
             | Val::CountOf(_)
             | Val::CountOfVals(_) => {
                 let known = self.substitute_val(a, &env.clone());

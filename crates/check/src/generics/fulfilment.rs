@@ -76,8 +76,15 @@ impl Program {
         if have.is_mutating() && !wanted.is_mutating() {
             return Difference::new("it is '[mutating]'");
         }
-        if self.ast.throws.contains_key(&own.decl) && !self.ast.throws.contains_key(&required.decl) {
-            return Difference::new("it throws errors");
+        if let Some(have) = self.error_of(own) {
+            match self.error_of(required) {
+                None => return Difference::new("it throws errors"),
+                Some(wanted) if wanted != have && ![wanted, have].contains(&Ty::ERROR) => {
+                    let (have, wanted) = (self.shown(have), self.shown(wanted));
+                    return Difference::new(text!("it throws '{}', not '{}'", have, wanted));
+                }
+                Some(_) => {}
+            }
         }
         let given = self.constraints_of(required.decl).nonempty.len();
         if self.constraints_of(own.decl).nonempty.len() > given {

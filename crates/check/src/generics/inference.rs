@@ -13,8 +13,9 @@ use crate::exprs::infer::Checker;
 use crate::exprs::mismatch::Failure;
 use crate::exprs::overload::Argument;
 use crate::names::lookup::Candidate;
+use crate::program::Program;
 use crate::signature::{Signature, Subst};
-use crate::types::builtin::{BOOL, FLOATS, SIGNED, USER};
+use crate::types::builtin::{ALL_SCALARS, BOOL, FLOATS, SIGNED, USER};
 use crate::types::{GenericArg, Ty, TyKind, Val};
 
 impl Checker<'_> {
@@ -110,6 +111,37 @@ impl Checker<'_> {
             }
         }
         Ok(())
+    }
+
+    /// The candidate for explicit arguments that name a type by its elements, as in `sin<float>(float3(1))` and `sin<float,
+    /// 3>(v)`: functions of the library that work on each element have one generic parameter for scalars and shapes.
+    pub(crate) fn of_elements(
+        &mut self,
+        candidate: &Candidate,
+        pattern: &Signature,
+        args: &[Argument],
+    ) -> Option<Candidate> {
+        let (GenericArg::Type(element), lengths) = candidate.explicit.split_first()? else { return None };
+        let param = *self.p.own_params(candidate.decl).first()?;
+        if !self.p.is_elementwise(candidate.decl) || self.p.kinds_of(*element) & !ALL_SCALARS != 0 {
+            return None;
+        }
+        let whole = match lengths {
+            [GenericArg::Val(n)] => self.p.types.intern(TyKind::Vector(*element, n.clone())),
+            [GenericArg::Val(rows), GenericArg::Val(columns)] => {
+                self.p.types.matrix(*element, rows.clone(), columns.clone())
+            }
+            [] => {
+                let bare = self.p.types.intern(TyKind::Param(param));
+                let mut shapes = pattern.params.iter().zip(args).filter(|(sig, _)| sig.ty == bare);
+                let is_shape =
+                    |p: &Program, ty| matches!(p.types[ty], TyKind::Vector(..) | TyKind::Matrix(..));
+                let shape = shapes.find_map(|(_, arg)| arg.ty.filter(|&ty| is_shape(self.p, ty)))?;
+                self.p.with_element(shape, *element)
+            }
+            _ => return None,
+        };
+        Some(Candidate { explicit: vec![GenericArg::Type(whole)], ..candidate.clone() })
     }
 
     /// The substitution of a candidate's explicit generic arguments, and its generic parameters without one.

@@ -174,6 +174,10 @@ impl Program {
             Val::Expand(pattern, shape) => {
                 self.substitute_expand(&GenericArg::Val((**pattern).clone()), shape, env).val()
             }
+            Val::Shape(op, operands) => {
+                let operands = operands.iter().map(|val| self.substitute_val(val, env)).collect();
+                self.shape(*op, operands)
+            }
             Val::PackPart(part, pack) => {
                 let pack = self.substitute_val(pack, env);
                 self.part_of_pack(*part, &GenericArg::Val(pack)).map_or(Val::Error, GenericArg::val)
@@ -327,6 +331,7 @@ impl Program {
             | Val::Each(_)
             | Val::Expand(..)
             | Val::PackPart(..)
+            | Val::Shape(..)
             | Val::Select(_)
             | Val::Member(_)
             | Val::SizeOf(..)
@@ -475,6 +480,16 @@ impl Program {
             Val::Each(val) => format!("each {}", self.val_name(val)),
             Val::Expand(val, _) => format!("expand {}", self.val_name(val)),
             Val::PackPart(part, pack) => format!("{}({})", part.text(), self.val_name(pack)),
+            Val::Shape(op, operands) => {
+                let parts: Vec<String> = operands
+                    .iter()
+                    .map(|val| match val {
+                        Val::Pack(_) => format!("({})", self.val_name(val)),
+                        val => self.val_name(val),
+                    })
+                    .collect();
+                format!("{}({})", op.text(), parts.join(", "))
+            }
             Val::Error => "<error>".into(),
         }
     }

@@ -74,7 +74,9 @@ impl Checker<'_> {
                     funcs.retain(|c| {
                         let params = self.p.own_params(c.decl);
                         self.p.is_generic(c.decl)
-                            && (params.len() >= args.len() || params.iter().any(|&p| self.p.is_pack_param(p)))
+                            && (params.len() >= args.len()
+                                || params.iter().any(|&p| self.p.is_pack_param(p))
+                                || self.p.is_elementwise(c.decl))
                     });
                     if funcs.is_empty() {
                         let name = first.map_or("", |decl| self.p.ast.decl_name(decl));

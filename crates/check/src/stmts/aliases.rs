@@ -2,8 +2,8 @@
 //!
 //! A pointer that is declared with the address of a variable, or of a part of it, and then only dereferenced
 //! stands for that place, so what is read and written through it is the place itself: it needs no memory, has the
-//! variable's derivative, and stands for the variable of this call in recursion. Any other address of a variable
-//! is one of memory, which has no derivative.
+//! variable's derivative, and stands for the variable of this call in recursion. [`super::chosen`] finds pointers that
+//! lead to one of several variables. Any other address of a variable is one of memory, which has no derivative.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use syntax::ast::{DeclKind, ExprKind, Modifiers};
@@ -23,7 +23,7 @@ impl Program {
         }
         let mut targets: FxHashMap<DeclId, ExprId> = FxHashMap::default();
         for &local in &locals {
-            if let Some(of) = self.ast.decls[local].kind.init().and_then(|init| self.named_place(init)) {
+            if let Some(of) = self.ast.decls[local].kind.init().and_then(|init| self.fixed_place(init)) {
                 targets.insert(local, of);
             }
         }
@@ -37,7 +37,7 @@ impl Program {
             {
                 followed.insert(name);
                 uses.push((e, pointer));
-            } else if let Some(of) = self.named_place(inner) {
+            } else if let Some(of) = self.fixed_place(inner) {
                 self.tables.exprs[e].meaning = Meaning::Same(of);
             }
         }
@@ -85,7 +85,21 @@ impl Program {
     }
 
     /// The place whose address an expression is, if it is always the same part of one local variable.
-    fn named_place(&self, address: ExprId) -> Option<ExprId> {
+    fn fixed_place(&self, address: ExprId) -> Option<ExprId> {
+        let is_literal = |index: ExprId| matches!(self.ast.exprs[index].kind, ExprKind::Int { .. });
+        self.named_place(address, &mut { is_literal })?;
+        match self.tables.exprs[self.without_parentheses(address)].meaning {
+            Meaning::AddressOf(of) => Some(of),
+            _ => None,
+        }
+    }
+
+    /// The local variable of whose part an expression is the address. The path has indices that `allows` accepts.
+    pub(crate) fn named_place(
+        &self,
+        address: ExprId,
+        allows: &mut dyn FnMut(ExprId) -> bool,
+    ) -> Option<DeclId> {
         let address = self.without_parentheses(address);
         let info = &self.tables.exprs[address];
         let Meaning::AddressOf(of) = info.meaning else { return None };
@@ -100,17 +114,13 @@ impl Program {
                 return None;
             }
             at = match info.meaning {
-                Meaning::Var(decl) => return self.is_automatic(decl).then_some(of),
+                Meaning::Var(decl) => return self.is_automatic(decl).then_some(decl),
                 Meaning::Swizzle { base, ref comps } if comps.len() == 1 => base,
                 Meaning::Field { base: Some(base), .. }
                 | Meaning::TupleField { base, .. }
                 | Meaning::PairField { base, .. }
                 | Meaning::Same(base) => base,
-                Meaning::Index { base, index }
-                    if matches!(self.ast.exprs[index].kind, ExprKind::Int { .. }) =>
-                {
-                    base
-                }
+                Meaning::Index { base, index } if allows(index) => base,
                 _ => return None,
             };
             if !matches!(
@@ -129,7 +139,7 @@ impl Program {
     }
 
     /// Returns true for a variable or parameter that each call of a function has for itself.
-    fn is_automatic(&self, decl: DeclId) -> bool {
+    pub(crate) fn is_automatic(&self, decl: DeclId) -> bool {
         let data = &self.ast.decls[decl];
         let is_shared = data.modifiers.has(Modifiers::STATIC) || data.modifiers.has(Modifiers::GROUPSHARED);
         let is_local = match data.kind {
@@ -140,7 +150,7 @@ impl Program {
         is_local && !is_shared
     }
 
-    fn without_parentheses(&self, mut expr: ExprId) -> ExprId {
+    pub(crate) fn without_parentheses(&self, mut expr: ExprId) -> ExprId {
         while let Meaning::Same(inner) = self.tables.exprs[expr].meaning {
             expr = inner;
         }

@@ -9,7 +9,7 @@ use syntax::{DeclId, ExprId, Span, StmtId};
 
 use crate::exprs::infer::Checker;
 use crate::program::Program;
-use crate::tables::{Callable, DiffOp, FuncRef, Meaning, Thrown};
+use crate::tables::{Callable, FuncRef, Meaning, Thrown};
 use crate::types::Ty;
 use crate::types::follow_up::text;
 use crate::view::View;
@@ -37,9 +37,8 @@ impl Checker<'_> {
         }
         let span = self.p.name_span(decl);
         let func = FuncRef { decl, args: self.p.identity_args(decl), self_ty: None };
-        let derivatives = self.p.derivatives_of(&func, View::default());
-        if derivatives.fwd.is_some() || derivatives.bwd.is_some() {
-            self.unsupported(span, "a derivative of one's own for a function that throws is");
+        if self.p.derivatives_of(&func, View::of(self.p.asking_module(self.module))).apply.is_some() {
+            self.unsupported(span, "an `__apply` extension of a function that throws is");
         }
         let is_operator = self.p.ast.decl_name(decl).starts_with("operator");
         if is_operator || !matches!(self.p.ast.decls[decl].kind, DeclKind::Func { .. }) {
@@ -54,19 +53,37 @@ impl Checker<'_> {
             return;
         }
         let span = self.span(expr);
-        if callable.operators().iter().any(|op| matches!(op, DiffOp::Apply | DiffOp::Linearize)) {
-            self.unsupported(span, "the pullback of a function that throws is");
-        } else if self.p.is_requirement(decl) {
-            self.unsupported(span, "a requirement that throws is");
-        } else if self.tried != Some(expr) {
+        if self.tried != Some(expr) {
             self.error("E30094", span, "the callee may throw an error: call it with 'try'");
         }
     }
 
     /// Checks `throw e;`.
     pub(crate) fn throw(&mut self, value: ExprId) {
+        if matches!(self.p.ast.exprs[value].kind, ExprKind::InitList(_)) {
+            return self.throw_list(value);
+        }
         let ty = self.infer(value, None);
         self.thrown(value, ty, self.span(value));
+    }
+
+    /// Checks `throw { … };`: the list is an error of the type that is caught here, or else of the function's.
+    fn throw_list(&mut self, value: ExprId) {
+        let caught = self.catches.iter().rev().flat_map(|(_, clauses)| clauses);
+        let ty = match caught.copied().next() {
+            Some(clause) => clause,
+            None => self.throws,
+        };
+        match ty {
+            Some(ty) => {
+                self.check(value, ty);
+                self.thrown(value, ty, self.span(value));
+            }
+            None => {
+                let message = "the type of this list is not known here: write it before the list";
+                self.error("E30116", self.span(value), message);
+            }
+        }
     }
 
     /// Checks `try f(…)`.

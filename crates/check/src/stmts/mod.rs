@@ -1,6 +1,7 @@
 //! Statements: the bodies of functions.
 
 mod aliases;
+mod chosen;
 mod exceptions;
 mod statements;
 mod target;

@@ -8,6 +8,7 @@ use syntax::{DeclId, Diagnostic, ExprId, StmtId, keywords as kw};
 use crate::exprs::infer::Checker;
 use crate::program::Program;
 use crate::signature::Accessors;
+use crate::signature::Level;
 use crate::tables::Meaning;
 use crate::types::follow_up::text;
 use crate::types::{Ty, TyKind};
@@ -129,6 +130,9 @@ impl Program {
         checker.statement(body);
         if checker.takes_address {
             self.resolve_aliases(body);
+            if self.level(decl) != Level::None {
+                self.resolve_chosen(body);
+            }
         }
     }
 }

@@ -17,8 +17,9 @@ pub(crate) type Kinds = u16;
 pub(crate) const BOOL: Kinds = 1;
 pub(crate) const SIGNED: Kinds = 2;
 const UNSIGNED: Kinds = 4;
+pub(crate) const INTEGERS: Kinds = SIGNED | UNSIGNED;
 const FLOAT: Kinds = 8;
-const ALL_SCALARS: Kinds = 15;
+pub(crate) const ALL_SCALARS: Kinds = 15;
 /// Vectors and matrices use the bits of their elements, shifted.
 const SHIFT: u32 = 4;
 pub(crate) const USER: Kinds = 256;
@@ -313,6 +314,17 @@ impl Program {
             }
             _ => 0,
         }
+    }
+
+    /// Returns true if a function of the library has one generic parameter, which stands for scalars and shapes of them.
+    pub(crate) fn is_elementwise(&mut self, decl: DeclId) -> bool {
+        let [param] = self.own_params(decl)[..] else { return false };
+        if !self.is_core(decl) || self.is_value_param(param) || self.is_pack_param(param) {
+            return false;
+        }
+        let ty = self.types.intern(TyKind::Param(param));
+        let kinds = self.kinds_of(ty);
+        kinds & shaped(ALL_SCALARS) & !ALL_SCALARS != 0 && kinds & USER == 0
     }
 
     /// Returns true if the built-in operators work on a value of this type as far as it is known: a scalar,

@@ -14,12 +14,13 @@ pub mod handles;
 pub mod limits;
 pub(crate) mod pack_parts;
 pub(crate) mod packs;
+pub(crate) mod shapes;
 
 use cranelift_entity::entity_impl;
 use indexmap::IndexSet;
 use rustc_hash::FxBuildHasher;
 use syntax::DeclId;
-use syntax::ast::{BinaryOp, PackPart};
+use syntax::ast::{BinaryOp, PackPart, ShapeOp};
 
 /// An interned type.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -74,6 +75,8 @@ pub enum Val {
     Expand(Box<Val>, Box<GenericArg>),
     /// `__first(P)` and the like of a pack that is not known yet; what is left after trimming is a pack.
     PackPart(PackPart, Box<Val>),
+    /// `__shapeSwap(P, I, J)` and the like, a pack, where an operand is not known yet.
+    Shape(ShapeOp, Vec<Val>),
     /// Already diagnosed.
     Error,
 }
@@ -360,7 +363,7 @@ impl Val {
             }
             Val::SizeOf(_, ty) | Val::CountOf(ty) => visit(Part::Type(*ty)),
             Val::CountOfVals(val) | Val::Each(val) | Val::PackPart(_, val) => visit(Part::Val(val)),
-            Val::Pack(vals) => vals.iter().for_each(|val| visit(Part::Val(val))),
+            Val::Pack(vals) | Val::Shape(_, vals) => vals.iter().for_each(|val| visit(Part::Val(val))),
             Val::Expand(val, shape) => {
                 visit(Part::Val(val));
                 visit((&**shape).into());

@@ -39,7 +39,7 @@ impl Program {
     /// Returns true if a compile-time integer is a pack of integers.
     pub(crate) fn is_val_pack(&self, val: &Val) -> bool {
         match val {
-            Val::Pack(_) | Val::Expand(..) => true,
+            Val::Pack(_) | Val::Expand(..) | Val::Shape(..) => true,
             Val::PackPart(part, _) => !part.is_element(),
             Val::Param(param) => self.is_pack_param(*param),
             _ => false,

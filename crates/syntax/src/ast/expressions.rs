@@ -124,6 +124,8 @@ pub enum ExprKind {
     Each(ExprId),
     /// `__first(pack)` and the like, of a pack or tuple
     PackPart(PackPart, ExprId),
+    /// `__shapeSwap(pack, I, J)` and the like, of packs of integers
+    Shape(ShapeOp, Vec<ExprId>),
     /// `__packBranch(pack, A, B)`: the type `A` where the pack is empty, otherwise `B`
     PackBranch([ExprId; 3]),
     /// `T*` as a type
@@ -160,6 +162,7 @@ impl ExprKind {
             | ExprKind::Opaque(_)
             | ExprKind::FuncType(..)
             | ExprKind::Error => {}
+            ExprKind::Shape(_, parts) => out.extend(parts),
             ExprKind::Member { base, .. } | ExprKind::Static { base, .. } => out.push(*base),
             ExprKind::Index { base, args } | ExprKind::Generic { base, args } => {
                 out.push(*base);
@@ -279,6 +282,12 @@ words! {
 words! {
     /// A part of a pack or tuple, by its position.
     PackPart { First = "__first", Last = "__last", TrimFirst = "__trimFirst", TrimLast = "__trimLast" }
+}
+
+words! {
+    /// A query of shapes, which are packs of integers: the shape with its axes in another order, with one element along
+    /// an axis, with those of another shape along an axis, and with two axes exchanged.
+    ShapeOp { Permute = "__shapePermute", Reduce = "__shapeReduce", Concat = "__shapeConcat", Swap = "__shapeSwap" }
 }
 
 impl PackPart {

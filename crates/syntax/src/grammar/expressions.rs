@@ -541,13 +541,33 @@ impl Parser<'_> {
     pub(crate) fn is_pack_query(word: Symbol) -> bool {
         matches!(
             word,
-            kw::FIRST_OF_PACK | kw::LAST_OF_PACK | kw::TRIM_FIRST | kw::TRIM_LAST | kw::PACK_BRANCH
+            kw::FIRST_OF_PACK
+                | kw::LAST_OF_PACK
+                | kw::TRIM_FIRST
+                | kw::TRIM_LAST
+                | kw::PACK_BRANCH
+                | kw::SHAPE_PERMUTE
+                | kw::SHAPE_REDUCE
+                | kw::SHAPE_CONCAT
+                | kw::SHAPE_SWAP
         )
     }
 
     /// `__first(pack)`, `__packBranch(pack, A, B)`, at the word
     pub(crate) fn pack_query(&mut self) -> ExprId {
         let start = self.span();
+        let shape = match self.word() {
+            kw::SHAPE_PERMUTE => Some(ShapeOp::Permute),
+            kw::SHAPE_REDUCE => Some(ShapeOp::Reduce),
+            kw::SHAPE_CONCAT => Some(ShapeOp::Concat),
+            kw::SHAPE_SWAP => Some(ShapeOp::Swap),
+            _ => None,
+        };
+        if let Some(op) = shape {
+            self.bump();
+            let args = self.call_args();
+            return self.expr(start, ExprKind::Shape(op, args));
+        }
         let part = match self.word() {
             kw::FIRST_OF_PACK => PackPart::First,
             kw::LAST_OF_PACK => PackPart::Last,

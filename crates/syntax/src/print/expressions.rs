@@ -96,6 +96,7 @@ impl Printer<'_> {
             ExprKind::Expand(inner) => put!(self, "expand ", inner),
             ExprKind::Each(inner) => put!(self, "each ", inner),
             ExprKind::PackPart(part, inner) => put!(self, part.text(), "(", inner, ")"),
+            ExprKind::Shape(op, parts) => put!(self, op.text(), "(", &parts[..], ")"),
             ExprKind::PackBranch(parts) => put!(self, "__packBranch(", &parts[..], ")"),
             ExprKind::Modified(modifiers, inner) => put!(self, *modifiers, inner),
             ExprKind::Lambda(decl) => {
