@@ -158,9 +158,9 @@ impl Parser<'_> {
         }
         let is_past = |p: &Self| is_open && p.at_margin();
         let case = |p: &mut Self| p.inside(id, |p| p.bracketed(Self::enum_case));
-        let ends = |p: &Self| p.is(T::RBrace) || p.is_member_of_enumeration() || is_past(p);
-        let cases = self.separated_until(ends, case);
-        if self.is_member_of_enumeration() {
+        let is_member = |p: &Self| p.is_member_of_enumeration() && !is_past(p);
+        let cases = self.separated_until(|p| p.is(T::RBrace) || is_member(p) || is_past(p), case);
+        if is_member(self) {
             // Members behind the cases are those of an extension.
             let start = self.span();
             let extension = self.new_decl(start);
@@ -184,9 +184,12 @@ impl Parser<'_> {
         self.variables_after(id, list);
     }
 
-    /// Returns true at a declaration after the cases of an enumeration: `static int n;`, as opposed to `n = 1`.
+    /// Returns true at a declaration after the cases of an enumeration: `static int n;`, as opposed to `n = 1` and to cases
+    /// without a `,` between them.
     fn is_member_of_enumeration(&self) -> bool {
-        self.is(T::Semi) || self.is(T::Ident) && matches!(self.nth(1), T::Ident)
+        let next = self.at(self.pos() + 1);
+        let is_pair = self.is(T::Ident) && next.kind == T::Ident && !next.at_line_start();
+        self.is(T::Semi) || is_pair && !matches!(self.nth(2), T::Comma | T::RBrace | T::Eof)
     }
 
     /// `enum class`: its cases are named through the enumeration, which therefore has a name.
