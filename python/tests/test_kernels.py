@@ -94,6 +94,21 @@ def test_textures_are_arrays(m):
     assert y.tolist() == [5, 7]
 
 
+def test_an_array_without_a_length_has_the_hosts():
+    text = """
+    StructuredBuffer<float> tables[];
+    RWStructuredBuffer<float> y;
+    [shader("compute")] [numthreads(2, 1, 1)]
+    void first(uint t : SV_GroupIndex) { y[t] = tables[t][0] * tables[t].getCount(); }
+    """
+    y = np.zeros(2, np.float32)
+    tables = {"tables[0]": np.array([3, 1], np.float32), "tables[1]": np.array([5], np.float32)}
+    pb.load_source(text, lengths={"tables": 2}).first(y=y, **tables).launch(1)
+    assert y.tolist() == [6, 5]
+    with pytest.raises(pb.CompileError, match="E0919"):
+        pb.load_source(text).first(y=y, **tables).launch(1)
+
+
 @pytest.mark.parametrize(
     "call, error, words",
     [
