@@ -22,8 +22,8 @@ pub fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
-/// What `work` gives for each of `items`, in their order, computed on all cores and on stacks that are large enough for the
-/// compiler.
+/// The results of `work` for each of `items`, in their order, computed on all cores and on stacks that are large enough for
+/// the compiler.
 pub fn on_all_cores<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let next = AtomicUsize::new(0);
     let worker = || {

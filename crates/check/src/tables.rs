@@ -36,6 +36,16 @@ pub struct Tables {
     pub addresses: FxHashSet<ExprId>,
 }
 
+impl Tables {
+    /// An expression without its parentheses and the like.
+    pub fn plain(&self, mut expr: ExprId) -> ExprId {
+        while let Meaning::Same(inner) = self.exprs[expr].meaning {
+            expr = inner;
+        }
+        expr
+    }
+}
+
 /// The places that a class of pointers may lead to. A pointer of the class is the number of one of them, counted from 1,
 /// or 0 for none, and the indices of them all, in order.
 #[derive(Clone, Debug)]
@@ -296,7 +306,7 @@ pub enum Meaning {
     Deref(ExprId),
     /// `&e`, `__getAddress(e)`.
     AddressOf(ExprId),
-    /// What a pointer leads to that is in [`Tables::chosen`].
+    /// The place that a pointer in [`Tables::chosen`] leads to.
     Chosen(DeclId),
     /// A call.
     Call {

@@ -36,10 +36,7 @@ impl Body<'_, '_, '_> {
 
     /// Lowers an assignment if it sets such a pointer.
     pub(crate) fn assign_chosen(&mut self, target: ExprId, value: ExprId) -> bool {
-        let mut at = target;
-        while let Meaning::Same(inner) = self.lw.program.tables.exprs[at].meaning {
-            at = inner;
-        }
+        let at = self.lw.program.tables.plain(target);
         let Meaning::Var(decl) = self.lw.program.tables.exprs[at].meaning else { return false };
         let (Some(chosen), Some(&var)) = (self.chosen(decl), self.locals.vars.get(&Name::Decl(decl))) else {
             return false;
@@ -107,7 +104,7 @@ impl Body<'_, '_, '_> {
         }
     }
 
-    /// What such a pointer leads to.
+    /// The place that such a pointer leads to.
     pub(crate) fn chosen_place(&mut self, pointer: DeclId, ty: Ty) -> Place {
         let (Some(chosen), Some(&var)) = (self.chosen(pointer), self.locals.vars.get(&Name::Decl(pointer)))
         else {

@@ -240,7 +240,7 @@ impl Body<'_, '_, '_> {
         step: Option<ExprId>,
         body: StmtId,
     ) -> Option<Counted> {
-        let (cond, step) = (self.plain(cond?), self.plain(step?));
+        let (cond, step) = (self.lw.program.tables.plain(cond?), self.lw.program.tables.plain(step?));
         let Meaning::Binary(op, left, right) = self.lw.program.tables.exprs[cond].meaning else {
             return None;
         };
@@ -305,16 +305,8 @@ impl Body<'_, '_, '_> {
         Some(Counted { var, start, limit, op, step })
     }
 
-    /// An expression without its parentheses.
-    fn plain(&self, mut e: ExprId) -> ExprId {
-        while let Meaning::Same(inner) = self.lw.program.tables.exprs[e].meaning {
-            e = inner;
-        }
-        e
-    }
-
     fn variable(&self, e: ExprId) -> Option<DeclId> {
-        match self.lw.program.tables.exprs[self.plain(e)].meaning {
+        match self.lw.program.tables.exprs[self.lw.program.tables.plain(e)].meaning {
             Meaning::Var(d) => Some(d),
             _ => None,
         }
@@ -336,7 +328,7 @@ impl Body<'_, '_, '_> {
                 let var = self.variable(target)?;
                 let (op, amount) = match op {
                     Some(op) => (op, value),
-                    None => match self.lw.program.tables.exprs[self.plain(value)].meaning {
+                    None => match self.lw.program.tables.exprs[self.lw.program.tables.plain(value)].meaning {
                         Meaning::Binary(op, left, right) if self.variable(left) == Some(var) => (op, right),
                         _ => return None,
                     },

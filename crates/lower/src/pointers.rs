@@ -228,10 +228,7 @@ impl Body<'_, '_, '_> {
         let ty = exprs[part].ty;
         match exprs[part].meaning.clone() {
             Meaning::Var(decl) => {
-                let mut own = whole;
-                while let Meaning::Same(inner) = exprs[own].meaning {
-                    own = inner;
-                }
+                let own = self.lw.program.tables.plain(whole);
                 matches!(exprs[own].meaning, Meaning::Var(other) if other == decl).then_some(root)
             }
             Meaning::Same(inner) => self.part_of(root, whole, inner),

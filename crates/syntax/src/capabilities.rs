@@ -3,7 +3,7 @@
 //! Slang has several hundred and adds more with each release, but they are made of few words: what a name begins with
 //! says which kind of thing it is. A name that begins with none of these words is a misspelling.
 
-/// What names begin with, up to the first `_`.
+/// The words that names begin with, up to the first `_`.
 const FIRST_WORDS: &str = "hlsl glsl spirv metal wgsl cuda cpp c llvm nvapi slangvm textualTarget \
     vertex fragment compute geometry hull domain raygen raygeneration intersection anyhit closesthit miss callable mesh \
     amplification node dispatch pixel tesscontrol tesseval task SPV GL GLSL SPIRV DX METAL sm vs ps gs hs ds cs ms as \

@@ -66,9 +66,10 @@ impl Program {
 
     /// Returns true if two expressions certainly denote the same place.
     fn is_same_place(&mut self, a: ExprId, b: ExprId) -> bool {
-        let (a, b) = (self.plain(a), self.plain(b));
-        let is_this =
-            |p: &Program, expr: &ExprId| matches!(p.tables.exprs[p.plain(*expr)].meaning, Meaning::This);
+        let (a, b) = (self.tables.plain(a), self.tables.plain(b));
+        let is_this = |p: &Program, expr: &ExprId| {
+            matches!(p.tables.exprs[p.tables.plain(*expr)].meaning, Meaning::This)
+        };
         match (self.tables.exprs[a].meaning.clone(), self.tables.exprs[b].meaning.clone()) {
             (Meaning::This, Meaning::This) => true,
             (Meaning::Var(a), Meaning::Var(b)) => a == b,

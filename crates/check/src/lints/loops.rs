@@ -128,7 +128,7 @@ impl Program {
     }
 
     fn loop_test(&mut self, cond: ExprId) -> Option<Test> {
-        let Meaning::Binary(op, left, right) = self.tables.exprs[self.plain(cond)].meaning else {
+        let Meaning::Binary(op, left, right) = self.tables.exprs[self.tables.plain(cond)].meaning else {
             return None;
         };
         let turned = match op {
@@ -148,7 +148,7 @@ impl Program {
     }
 
     fn loop_step(&mut self, step: ExprId) -> Option<Step> {
-        let step = self.plain(step);
+        let step = self.tables.plain(step);
         let span = self.span(step);
         match self.tables.exprs[step].meaning {
             Meaning::IncDec(target) => {
@@ -170,11 +170,11 @@ impl Program {
 
     /// The value of a literal of integer type.
     fn integer(&mut self, expr: ExprId) -> Option<i64> {
-        let expr = self.plain(expr);
+        let expr = self.tables.plain(expr);
         let is_written = match self.tables.exprs[expr].meaning {
             Meaning::Literal => true,
             Meaning::Unary(UnaryOp::Neg, inner) => {
-                matches!(self.tables.exprs[self.plain(inner)].meaning, Meaning::Literal)
+                matches!(self.tables.exprs[self.tables.plain(inner)].meaning, Meaning::Literal)
             }
             _ => false,
         };

@@ -144,17 +144,9 @@ impl Program {
         }
     }
 
-    /// The expression without parentheses and the like.
-    pub(crate) fn plain(&self, mut expr: ExprId) -> ExprId {
-        while let Meaning::Same(inner) = self.tables.exprs[expr].meaning {
-            expr = inner;
-        }
-        expr
-    }
-
     /// The variable that an expression names.
     fn variable_of(&self, expr: ExprId) -> Option<DeclId> {
-        match self.tables.exprs[self.plain(expr)].meaning {
+        match self.tables.exprs[self.tables.plain(expr)].meaning {
             Meaning::Var(decl) => Some(decl),
             _ => None,
         }

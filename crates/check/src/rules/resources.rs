@@ -162,7 +162,7 @@ impl Program {
             kind.statements(&mut open);
             match *kind {
                 StmtKind::Return(Some(value)) => {
-                    if let Meaning::Ternary(cond, ..) = self.tables.exprs[self.plain(value)].meaning
+                    if let Meaning::Ternary(cond, ..) = self.tables.exprs[self.tables.plain(value)].meaning
                         && !self.is_decided(cond)
                     {
                         return Some(self.span(cond));

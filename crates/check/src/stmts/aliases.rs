@@ -31,7 +31,7 @@ impl Program {
         let (mut uses, mut followed) = (Vec::new(), FxHashSet::default());
         for &e in &exprs {
             let Meaning::Deref(inner) = self.tables.exprs[e].meaning else { continue };
-            let name = self.without_parentheses(inner);
+            let name = self.tables.plain(inner);
             if let Meaning::Var(pointer) = self.tables.exprs[name].meaning
                 && targets.contains_key(&pointer)
             {
@@ -88,7 +88,7 @@ impl Program {
     fn fixed_place(&self, address: ExprId) -> Option<ExprId> {
         let is_literal = |index: ExprId| matches!(self.ast.exprs[index].kind, ExprKind::Int { .. });
         self.named_place(address, &mut { is_literal })?;
-        match self.tables.exprs[self.without_parentheses(address)].meaning {
+        match self.tables.exprs[self.tables.plain(address)].meaning {
             Meaning::AddressOf(of) => Some(of),
             _ => None,
         }
@@ -100,7 +100,7 @@ impl Program {
         address: ExprId,
         allows: &mut dyn FnMut(ExprId) -> bool,
     ) -> Option<DeclId> {
-        let address = self.without_parentheses(address);
+        let address = self.tables.plain(address);
         let info = &self.tables.exprs[address];
         let Meaning::AddressOf(of) = info.meaning else { return None };
         let TyKind::Pointer(content) = self.types[info.coerce.unwrap_or(info.ty)] else { return None };
@@ -148,12 +148,5 @@ impl Program {
             _ => false,
         };
         is_local && !is_shared
-    }
-
-    pub(crate) fn without_parentheses(&self, mut expr: ExprId) -> ExprId {
-        while let Meaning::Same(inner) = self.tables.exprs[expr].meaning {
-            expr = inner;
-        }
-        expr
     }
 }

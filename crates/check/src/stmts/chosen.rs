@@ -19,7 +19,7 @@ use crate::program::Program;
 use crate::tables::{Chosen, ChosenPlace, Meaning};
 use crate::types::{Ty, TyKind};
 
-/// What is known of a class of pointers.
+/// A class of pointers, as far as it is known.
 #[derive(Default)]
 struct Class {
     pointers: Vec<DeclId>,
@@ -54,7 +54,7 @@ impl Program {
         }
         for &e in &exprs {
             let Meaning::Assign { op: None, target, value } = self.tables.exprs[e].meaning else { continue };
-            let target = self.without_parentheses(target);
+            let target = self.tables.plain(target);
             if let Meaning::Var(pointer) = self.tables.exprs[target].meaning
                 && finder.index.contains_key(&pointer)
                 && scopes.statements.contains(&e)
@@ -67,7 +67,7 @@ impl Program {
         let mut uses: Vec<(ExprId, DeclId)> = Vec::new();
         for &e in &exprs {
             let Meaning::Deref(inner) = self.tables.exprs[e].meaning else { continue };
-            let name = self.without_parentheses(inner);
+            let name = self.tables.plain(inner);
             if let Meaning::Var(pointer) = self.tables.exprs[name].meaning
                 && finder.index.contains_key(&pointer)
             {
@@ -128,7 +128,7 @@ impl Program {
         matches!(self.ast.decls[local].kind, DeclKind::Var { .. }) && self.differential(content).is_some()
     }
 
-    /// What a pointer leads to, if a type is that of a pointer.
+    /// The type that a pointer leads to, if a type is that of a pointer.
     fn content(&self, ty: Ty) -> Option<Ty> {
         match self.types[ty] {
             TyKind::Pointer(content) => Some(self.types.bare(content)),
@@ -142,7 +142,7 @@ impl Program {
         while let Some(stmt) = work.pop() {
             let kind = &self.ast.stmts[stmt].kind;
             if let StmtKind::Expr(expr) = *kind {
-                scopes.statements.insert(self.without_parentheses(expr));
+                scopes.statements.insert(self.tables.plain(expr));
             }
             for &decl in kind.declarations().iter() {
                 scopes.declared.insert(decl, scopes.parents.get(&stmt).copied());
@@ -207,7 +207,7 @@ impl Finder {
         let mut work = vec![value];
         while let Some(value) = work.pop() {
             let class = self.root(self.index[&pointer]);
-            let value = p.without_parentheses(value);
+            let value = p.tables.plain(value);
             let info = &p.tables.exprs[value];
             let is_null = matches!(p.types[info.ty], TyKind::NullPtr);
             if info.coerce.is_some_and(|to| to != info.ty) && !is_null {

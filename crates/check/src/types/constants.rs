@@ -75,11 +75,10 @@ impl Program {
                 self.constant(element, depth + 1)?
             }
             // `__first((40, 50))`
-            Meaning::PackPart(part, mut base) => {
-                while let Meaning::Same(inner) = self.tables.exprs[base].meaning {
-                    base = inner;
-                }
-                let Meaning::MakeTuple(parts) = &self.tables.exprs[base].meaning else { return None };
+            Meaning::PackPart(part, base) => {
+                let Meaning::MakeTuple(parts) = &self.tables.exprs[self.tables.plain(base)].meaning else {
+                    return None;
+                };
                 let element = match part {
                     PackPart::First => parts.first(),
                     PackPart::Last => parts.last(),

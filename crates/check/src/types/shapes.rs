@@ -123,10 +123,7 @@ impl Checker<'_> {
     /// An operand: a pack of integers or a list of them, `(__first(D), 1)`, for a shape, and an integer for an axis.
     fn shape_operand(&mut self, part: ExprId, is_shape: bool) -> Option<Val> {
         self.infer_any(part, None);
-        let mut inner = part;
-        while let Meaning::Same(of) = self.p.tables.exprs[inner].meaning {
-            inner = of;
-        }
+        let inner = self.p.tables.plain(part);
         let val = match self.p.tables.exprs[inner].meaning.clone() {
             Meaning::Error => return None,
             Meaning::Value(val) => Some(val),
