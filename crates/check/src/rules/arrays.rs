@@ -9,6 +9,18 @@ use crate::program::Program;
 use crate::types::follow_up::text;
 use crate::types::{BufferKind, GenericArg, Ty, TyKind, Val};
 
+/// The types of the library that are no resources, and that a stage of a pipeline is given or makes for itself.
+const OF_STAGES: [&str; 8] = [
+    "RayQuery",
+    "SubpassInput",
+    "SubpassInputMS",
+    "OutputVertices",
+    "OutputIndices",
+    "PointStream",
+    "LineStream",
+    "TriangleStream",
+];
+
 impl Program {
     /// The type of an array of resources whose length the host gives.
     pub(crate) fn host_length(&mut self, decl: DeclId, declared: Ty) -> Option<Ty> {
@@ -18,10 +30,24 @@ impl Program {
         is_resource.then(|| self.types.intern(TyKind::Array(element, Some(Val::Int(n.into())))))
     }
 
+    /// Returns true for resources, for arrays of them, and for the other types that only a stage of a pipeline can make.
+    pub(crate) fn is_bound(&mut self, ty: Ty) -> bool {
+        match self.types[ty] {
+            TyKind::Array(element, _) => self.is_bound(element),
+            TyKind::Struct(decl, _) | TyKind::Opaque(decl, _)
+                if self.is_core(decl) && OF_STAGES.contains(&self.ast.decl_name(decl)) =>
+            {
+                true
+            }
+            TyKind::Opaque(..) => true,
+            _ => self.is_resource(ty),
+        }
+    }
+
     /// Returns true for buffers, textures and samplers.
     pub fn is_resource(&mut self, ty: Ty) -> bool {
-        matches!(self.types[ty], TyKind::Buffer(..))
-            || self.magic_type(Magic::OpaqueDescriptor).is_some_and(|opaque| self.conforms(ty, opaque))
+        let opaque = self.magic_type(Magic::OpaqueDescriptor).filter(|_| ty != Ty::ERROR);
+        matches!(self.types[ty], TyKind::Buffer(..)) || opaque.is_some_and(|opaque| self.conforms(ty, opaque))
     }
 
     pub(super) fn check_arrays(&mut self, decl: DeclId) {

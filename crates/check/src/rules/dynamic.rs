@@ -169,11 +169,7 @@ impl Program {
                 }
                 for (field, field_ty) in self.raw_fields(ty) {
                     let name = self.ast.decl_name(field).to_string();
-                    let written = match self.ast.decls[field].kind {
-                        DeclKind::Var { ty: Some(written), .. } => written,
-                        _ => continue,
-                    };
-                    if self.names_resource(written) {
+                    if self.is_bound(field_ty) {
                         return Some(format!("its field '{name}' is a resource"));
                     }
                     if field_ty == Ty::STRING {

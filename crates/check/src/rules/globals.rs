@@ -103,11 +103,11 @@ impl Program {
     /// Returns true if a value of a type has a handle of a resource.
     pub(super) fn holds_resource(&mut self, ty: Ty, depth: u32) -> bool {
         match self.types[ty].clone() {
-            TyKind::Buffer(..) | TyKind::Opaque(..) => true,
+            _ if self.is_bound(ty) => true,
             TyKind::Array(element, _) | TyKind::Optional(element) => self.holds_resource(element, depth + 1),
-            TyKind::Struct(..) if depth < 16 => {
-                let fields = self.fields(ty);
-                fields.into_iter().any(|(_, field, _)| self.holds_resource(field, depth + 1))
+            TyKind::Struct(decl, _) if !self.is_core(decl) && depth < 16 => {
+                let fields = self.raw_fields(ty);
+                fields.into_iter().any(|(_, field)| self.holds_resource(field, depth + 1))
             }
             _ => false,
         }

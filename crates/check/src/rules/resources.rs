@@ -2,9 +2,8 @@
 //! WebGPU know textures and samplers by the names of their bindings only.
 //!
 //! So an `Optional` of a resource, which has to be something where it is `none`, is an error, as it is in Slang; and a
-//! function that chooses a texture or a sampler at run time gets a warning where it is called. A resource and a handle
-//! of it (`DescriptorHandle<T>`) are of one type here, but only the handle is a number everywhere, so the rules read
-//! how a type is written.
+//! function that chooses a texture or a sampler at run time gets a warning where it is called. A handle of a resource
+//! (`DescriptorHandle<T>`) is a number everywhere.
 
 use syntax::ast::{DeclKind, ExprKind, StmtKind};
 use syntax::{DeclId, Diagnostic, ExprId, Span, StmtId};
@@ -46,10 +45,8 @@ impl Program {
 
     /// Reports an `Optional` of a resource.
     fn check_optional_resource(&mut self, written: ExprId) {
-        let Some(("Optional", &[inner])) = self.head_of(written) else { return };
-        let ty = self.tables.exprs[inner].ty;
-        let is_library = matches!(self.types[self.tables.exprs[written].ty], TyKind::Optional(_));
-        if is_library && self.writes_resource(inner, &mut Vec::new()) {
+        let TyKind::Optional(ty) = self.types[self.tables.exprs[written].ty] else { return };
+        if self.holds_resource(ty, 0) {
             let message =
                 text!("an 'Optional' cannot hold a '{}', which is or has a resource", self.shown(ty));
             let error = Diagnostic::error("E30902", self.span(written), message);
@@ -97,13 +94,10 @@ impl Program {
 
     /// Warns of a `none` in a member of a generic struct, where it stands for a resource.
     fn check_empty_resource(&mut self, func: &FuncRef, receiver: DeclId) {
-        let (DeclKind::Var { ty: Some(written), .. } | DeclKind::Param { ty: Some(written), .. }) =
-            self.ast.decls[receiver].kind
-        else {
-            return;
-        };
-        let given = self.head_of(written).map_or(Vec::new(), |(_, args)| args.to_vec());
-        if !given.into_iter().any(|arg| self.writes_resource(arg, &mut Vec::new())) {
+        let ty = self.decl_type(receiver);
+        let TyKind::Struct(_, given) = self.types[ty].clone() else { return };
+        let mut given = given.into_iter();
+        if !given.any(|arg| matches!(arg, GenericArg::Type(arg) if self.holds_resource(arg, 0))) {
             return;
         }
         let bodies = match &self.ast.decls[func.decl].kind {
@@ -140,9 +134,10 @@ impl Program {
         else {
             return;
         };
-        let is_bound =
-            self.head_of(result).is_some_and(|(name, _)| BOUND.iter().any(|b| name.starts_with(b)));
-        if !is_bound || !self.names_resource(result) {
+        let ty = self.tables.exprs[result].ty;
+        let (TyKind::Struct(of, _) | TyKind::Opaque(of, _)) = self.types[ty] else { return };
+        let name = self.ast.decl_name(of);
+        if !BOUND.iter().any(|start| name.starts_with(start)) || !self.is_bound(ty) {
             return;
         }
         self.body(func.decl);

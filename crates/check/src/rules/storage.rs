@@ -1,8 +1,5 @@
 //! Rules about what memory can hold: resources and arrays without a length in buffers, initial values of
 //! shared memory, constants that depend on inputs.
-//!
-//! A resource and a handle of it (`DescriptorHandle<T>`) are of one type here, but only the handle can be
-//! stored, so the rules read how a type is written. A type that is written by another name is trusted.
 
 use syntax::ast::{DeclKind, ExprKind, Modifiers};
 use syntax::{DeclId, Diagnostic, ExprId};
@@ -61,36 +58,6 @@ impl Program {
         }
     }
 
-    /// Returns true if a type is written as that of a resource.
-    pub(crate) fn names_resource(&self, written: ExprId) -> bool {
-        let Some((name, _)) = self.head_of(written) else { return false };
-        let known = name.trim_start_matches("RasterizerOrdered").trim_start_matches("RW");
-        let is_known = matches!(
-            known,
-            "StructuredBuffer"
-                | "ByteAddressBuffer"
-                | "Buffer"
-                | "AppendStructuredBuffer"
-                | "ConsumeStructuredBuffer"
-                | "ConstantBuffer"
-                | "ParameterBlock"
-                | "SamplerState"
-                | "SamplerComparisonState"
-                | "RaytracingAccelerationStructure"
-                | "RayQuery"
-                | "SubpassInput"
-                | "OutputVertices"
-                | "OutputIndices"
-                | "PointStream"
-                | "LineStream"
-                | "TriangleStream"
-        ) || known
-            .strip_prefix("Texture")
-            .or(known.strip_prefix("Sampler"))
-            .is_some_and(|shape| ["1D", "2D", "3D", "Cube"].iter().any(|start| shape.starts_with(start)));
-        is_known && self.is_of_library(written)
-    }
-
     /// Returns true if what a type is called is not declared by the user.
     fn is_of_library(&self, written: ExprId) -> bool {
         match &self.ast.exprs[written].kind {
@@ -99,36 +66,6 @@ impl Program {
             ExprKind::Name(name) => self.declared_anywhere(*name).into_iter().all(|decl| self.is_core(decl)),
             _ => false,
         }
-    }
-
-    /// Returns true if a type is written as that of a resource, or of a struct that has one.
-    pub(super) fn writes_resource(&mut self, written: ExprId, seen: &mut Vec<DeclId>) -> bool {
-        if self.names_resource(written) {
-            return true;
-        }
-        let mut ty = self.tables.exprs[written].ty;
-        while let TyKind::Array(inner, _) = self.types[ty] {
-            ty = inner;
-        }
-        let TyKind::Struct(decl, _) = self.types[ty] else { return false };
-        if self.is_core(decl) || seen.contains(&decl) {
-            return false;
-        }
-        seen.push(decl);
-        self.resource_fields(decl, seen).into_iter().next().is_some()
-    }
-
-    /// The fields of a struct that are or have resources.
-    fn resource_fields(&mut self, decl: DeclId, seen: &mut Vec<DeclId>) -> Vec<DeclId> {
-        let mut found = Vec::new();
-        for field in self.own_fields(decl) {
-            self.decl_type(field);
-            let DeclKind::Var { ty: Some(written), .. } = self.ast.decls[field].kind else { continue };
-            if self.writes_resource(written, seen) {
-                found.push(field);
-            }
-        }
-        found
     }
 
     /// Reports a structured buffer of resources, of a type that has a buffer of itself, or of what has no
@@ -151,11 +88,11 @@ impl Program {
                 text!("the elements of this buffer, of type '{}', have buffers of themselves", shown);
             let help = "let an element have the index of another one, or a pointer to it";
             self.report(Diagnostic::error("E38205", span, message).help(help));
-        } else if self.names_resource(element) {
+        } else if self.is_bound(ty) {
             let message = text!("a buffer cannot have elements of type '{}', which is a resource", shown);
             let help = "keep a handle of the resource in the buffer: `DescriptorHandle<T>`, or `T.Handle`";
             self.report(Diagnostic::error("E38204", span, message).help(help));
-        } else if self.writes_resource(element, &mut Vec::new()) {
+        } else if self.holds_resource(ty, 0) {
             let message = text!("the elements of this buffer, of type '{}', have resources", shown);
             let help =
                 "graphics processors have no such buffers: keep handles of resources, `DescriptorHandle<T>`";
@@ -235,8 +172,7 @@ impl Program {
         for &field in first {
             let ty = self.decl_type(field);
             // Arrays of resources take no room in a struct.
-            let DeclKind::Var { ty: Some(written), .. } = self.ast.decls[field].kind else { continue };
-            if self.is_unsized(ty) && !self.writes_resource(written, &mut Vec::new()) {
+            if self.is_unsized(ty) && !self.holds_resource(ty, 0) {
                 let name = self.ast.decl_name(field);
                 let message = format!("the field '{name}' has no length, so it has to be the last one");
                 self.error("E30070", self.name_span(field), message);
@@ -251,14 +187,15 @@ impl Program {
         if self.is_core(of) || !matches!(self.head_of(written), Some(("ConstantBuffer", _))) {
             return;
         }
-        let fields = self.resource_fields(of, &mut vec![of]);
+        let mut fields = self.raw_fields(content);
+        fields.retain(|field| self.holds_resource(field.1, 0));
         if fields.is_empty() {
             return;
         }
         let message =
             text!("the resources in '{}' are bound outside of this constant buffer", self.shown(content));
         let mut warning = Diagnostic::warning("E31106", self.name_span(decl), message);
-        for field in fields {
+        for (field, _) in fields {
             warning = warning.note(self.name_span(field), "a resource");
         }
         self.report(warning.help("a `ParameterBlock` has its resources and its numbers together"));
