@@ -1,7 +1,9 @@
 //! Makes names that are legal in the language and unique within their scope.
 
+use std::sync::LazyLock;
+
 use ir::Math;
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::expression::function;
 
@@ -15,10 +17,15 @@ const RESERVED: &str = "\
     interval sample line point triangle linear centroid precise shared volatile groupshared row_major \
     column_major";
 
+/// The reserved words, and the mathematical functions.
+static RESERVED_NAMES: LazyLock<FxHashSet<&str>> =
+    LazyLock::new(|| RESERVED.split(' ').chain(Math::ALL.into_iter().map(function)).collect());
+
 /// The names used in a scope.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Names {
-    taken: FxHashSet<String>,
+    /// Each name, and the number from which on a number makes it another one.
+    taken: FxHashMap<String, u32>,
     /// The names of the source, which temporaries do not take.
     avoided: FxHashSet<String>,
 }
@@ -51,15 +58,20 @@ impl Names {
         if base.is_empty() || base.starts_with(|c: char| c.is_ascii_digit()) {
             base.insert(0, 'v');
         }
+        let is_free = |taken: &FxHashMap<String, u32>, name: &str| {
+            !RESERVED_NAMES.contains(name) && !taken.contains_key(name)
+        };
         let mut name = base.clone();
-        let mut n = 2u32;
-        let digit = base.ends_with(|c: char| c.is_ascii_digit());
-        let is_function = |name: &str| Math::ALL.into_iter().any(|math| function(math) == name);
-        let is_reserved = |name: &str| RESERVED.split(' ').any(|word| word == name) || is_function(name);
-        while is_reserved(&name) || !self.taken.insert(name.clone()) {
-            name = if digit { format!("{base}_{n}") } else { format!("{base}{n}") };
-            n += 1;
+        if !is_free(&self.taken, &name) {
+            let digit = base.ends_with(|c: char| c.is_ascii_digit());
+            let mut n = self.taken.get(&base).copied().unwrap_or(2);
+            while !is_free(&self.taken, &name) {
+                name = if digit { format!("{base}_{n}") } else { format!("{base}{n}") };
+                n += 1;
+            }
+            self.taken.insert(base, n);
         }
+        self.taken.insert(name.clone(), 2);
         name
     }
 }
