@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 use syntax::ast::{Attribute, DeclKind, ExprKind, Modifiers};
-use syntax::{DeclId, Diagnostic, ExprId, Severity, Symbol, keywords as kw};
+use syntax::{DeclId, Diagnostic, ExprId, Symbol, keywords as kw};
 
 use crate::facts::{FacetKind, Magic};
 use crate::program::Program;
@@ -27,39 +27,6 @@ impl Program {
         self.check_bit_casts();
         self.check_removed();
         self.check_unset_globals();
-    }
-
-    /// Lets types name `extern` constants without a value, for `pullback check`.
-    pub fn link_later(&mut self) {
-        self.modules.links_later = true;
-    }
-
-    /// Returns true if a type names a constant whose value is linked later.
-    pub fn has_open_types(&self) -> bool {
-        self.modules.has_open_types
-    }
-
-    /// Warns of each import of a module beside the file that has errors in parts which the file does not use.
-    /// Modules of other folders are libraries.
-    pub fn check_imports(&mut self, file: usize) {
-        for import in self.ast.files[file].decls.clone() {
-            let Some(&module) = self.modules.imported.get(&import) else { continue };
-            if !self.siblings.contains(&self.ast.files[module].file) {
-                continue;
-            }
-            let before = self.diagnostics.len();
-            self.check_file(module);
-            let mut errors = self.diagnostics.split_off(before);
-            errors.retain(|d| d.severity == Severity::Error && d.code != "E0900" && !d.is_follow_up);
-            let Some(first) = errors.first() else { continue };
-            let message = match errors.len() {
-                1 => "this module has an error".to_string(),
-                n => format!("this module has {n} errors"),
-            };
-            let warning = Diagnostic::warning("E15302", self.name_span(import), message);
-            let warning = warning.note(first.primary.span, first.message.clone());
-            self.report(warning.help("what has no error can be used nevertheless"));
-        }
     }
 
     /// The declarations of a file that are checked one by one: those at its top level and in its namespaces.

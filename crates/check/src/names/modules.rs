@@ -3,7 +3,7 @@
 //! Adding a module only enters the names of its declarations; everything else is computed on demand.
 
 use syntax::ast::{DeclKind, Modifiers};
-use syntax::{DeclId, Diagnostic, FileId, Symbol};
+use syntax::{DeclId, Diagnostic, FileId, Severity, Symbol};
 
 use crate::facts::Module;
 use crate::program::Program;
@@ -205,6 +205,39 @@ impl Program {
             self.enter(decl, module, &mut names);
         }
         self.modules.all[module].names = names;
+    }
+
+    /// Lets types name `extern` constants without a value, for `pullback check`.
+    pub fn link_later(&mut self) {
+        self.modules.links_later = true;
+    }
+
+    /// Returns true if a type names a constant whose value is linked later.
+    pub fn has_open_types(&self) -> bool {
+        self.modules.has_open_types
+    }
+
+    /// Warns of each import of a module beside the file that has errors in parts which the file does not use.
+    /// Modules of other folders are libraries.
+    pub fn check_imports(&mut self, file: usize) {
+        for import in self.ast.files[file].decls.clone() {
+            let Some(&module) = self.modules.imported.get(&import) else { continue };
+            if !self.siblings.contains(&self.ast.files[module].file) {
+                continue;
+            }
+            let before = self.diagnostics.len();
+            self.check_file(module);
+            let mut errors = self.diagnostics.split_off(before);
+            errors.retain(|d| d.severity == Severity::Error && d.code != "E0900" && !d.is_follow_up);
+            let Some(first) = errors.first() else { continue };
+            let message = match errors.len() {
+                1 => "this module has an error".to_string(),
+                n => format!("this module has {n} errors"),
+            };
+            let warning = Diagnostic::warning("E15302", self.name_span(import), message);
+            let warning = warning.note(first.primary.span, first.message.clone());
+            self.report(warning.help("what has no error can be used nevertheless"));
+        }
     }
 
     /// Returns true if a file is that of a module, rather than a part of one.
