@@ -121,6 +121,8 @@ impl<K: Clone + Eq + Hash> Memo<K> {
 pub(crate) struct Queries {
     /// The types of declarations are in [`crate::tables::Tables::decl_types`].
     pub(crate) decl_types: Memo<DeclId>,
+    /// The functions whose results' types are in progress.
+    pub(crate) result_types: Memo<DeclId>,
     pub(crate) bases: Memo<DeclId, Rc<[Ty]>>,
     pub(crate) constraints: Memo<DeclId, Rc<Constraints>>,
     /// The constraints that the interfaces of a type put on its associated types.

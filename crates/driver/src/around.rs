@@ -264,8 +264,9 @@ impl Loaded {
             params.push((self.program.type_name(param.ty), name));
         }
         let group = self.program.attribute(kernel, "numthreads").map(|a| {
-            let text = &session.sources.files[a.span.file.0 as usize].text;
-            format!("[{}]", text[a.span.start as usize..a.span.end as usize].trim_matches(['[', ']']))
+            let sizes: Vec<String> =
+                a.args.iter().map(|&arg| syntax::print::print_expr(&self.program.ast, arg)).collect();
+            format!("[numthreads({})]", sizes.join(", "))
         });
         let list: Vec<String> = params.iter().map(|(ty, name)| format!("{ty} {name}")).collect();
         let args: Vec<&str> = params.iter().map(|p| p.1.as_str()).collect();

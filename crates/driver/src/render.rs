@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use annotate_snippets::{Annotation, AnnotationKind, Group, Level, Renderer, Snippet};
+use annotate_snippets::{Annotation, AnnotationKind, Group, Level, Origin, Renderer, Snippet};
 use syntax::{Diagnostic, Label, Severity, Sources, Span};
 
 /// The maximum number of lines shown for a span.
@@ -57,6 +57,12 @@ pub fn to_text(sources: &Sources, diagnostic: &Diagnostic, style: Style) -> Stri
     let mut group =
         Group::with_title(level.primary_title(shortened(&diagnostic.message)).id(diagnostic.code));
     let windows = windows(sources, diagnostic);
+    if let Some((path, line, column)) = unseen(sources, diagnostic.primary.span) {
+        group = group.element(Origin::path(path).line(line as usize).char_column(column as usize));
+        if !diagnostic.primary.message.is_empty() {
+            group = group.element(Level::NOTE.message(shortened(&diagnostic.primary.message)));
+        }
+    }
     for window in &windows {
         let annotations: Vec<Annotation> = window
             .labels
@@ -81,18 +87,21 @@ pub fn to_text(sources: &Sources, diagnostic: &Diagnostic, style: Style) -> Stri
     if windows.is_empty() {
         // No lines of a file are shown, so notes and help are appended below instead of beside them.
         let mut text = renderer.render(&[group]);
-        let notes = diagnostic.notes.iter().map(|note| ("note", &note.message));
-        for (kind, message) in notes.chain(diagnostic.help.iter().map(|help| ("help", help))) {
-            text += &format!("\n  = {kind}: {}", shortened(message));
+        let notes = diagnostic.notes.iter().map(|note| ("note", note_text(sources, note)));
+        for (kind, message) in notes.chain(diagnostic.help.iter().map(|help| ("help", help.to_string()))) {
+            text += &format!("\n  = {kind}: {}", shortened(&message));
         }
         text.push('\n');
         return text;
     }
     // Declarations of the library are described by their signatures, and their source is not shown. Notes
     // that merely point there are dropped.
-    let is_said = |note: &&Label| !is_shown(sources, note.span) && !note.message.ends_with(" here");
+    let is_said = |note: &&Label| {
+        let is_of_library = unseen(sources, note.span).is_none();
+        !is_shown(sources, note.span) && !(is_of_library && note.message.ends_with(" here"))
+    };
     for note in diagnostic.notes.iter().filter(is_said) {
-        group = group.element(Level::NOTE.message(shortened(&note.message)));
+        group = group.element(Level::NOTE.message(shortened(&note_text(sources, note)).into_owned()));
     }
     if let Some(help) = &diagnostic.help {
         group = group.element(Level::HELP.message(shortened(help)));
@@ -187,7 +196,23 @@ struct Window<'a> {
 /// Returns true if lines of the file are shown for a span.
 fn is_shown(sources: &Sources, span: Span) -> bool {
     let file = sources.files.get(span.file.0 as usize);
-    span.is_place() && file.is_some_and(|file| !file.path.starts_with("core/"))
+    span.is_place() && file.is_some_and(|file| !file.path.starts_with("core/") && file.module.is_none())
+}
+
+/// Where a span is in a file of a compiled module, of which no lines can be shown.
+fn unseen(sources: &Sources, span: Span) -> Option<(&str, u32, u32)> {
+    let file =
+        sources.files.get(span.file.0 as usize).filter(|file| span.is_place() && file.module.is_some())?;
+    let (line, column) = sources.line_column(span.file, span.start);
+    Some((&file.path, line, column))
+}
+
+/// The message of a note, with its place if no lines are shown for it.
+fn note_text(sources: &Sources, note: &Label) -> String {
+    match unseen(sources, note.span) {
+        Some((path, line, column)) => format!("{} ({path}:{line}:{column})", note.message),
+        None => note.message.clone(),
+    }
 }
 
 /// A file, a range of its bytes, and the labels in it; `true` for the primary one.

@@ -4,11 +4,13 @@
 //! with `slang.`, where Slang's standard modules are ([`crate::standard`]). A name is tried as written and with `-` for
 //! `_`.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use check::{ModuleLoader, Program};
-use rustc_hash::FxHashMap;
-use syntax::{Ast, Diagnostic, FileId, Severity, Sources, Span};
+use rustc_hash::{FxHashMap, FxHashSet};
+use syntax::{Ast, Diagnostic, FileAst, FileId, Severity, SourceFile, Sources, Span};
 
 use crate::error::Error;
 use crate::packed::Packed;
@@ -115,10 +117,20 @@ struct Disk {
     diagnostics: Vec<Diagnostic>,
     /// The file that a file means by a name that it includes.
     included: Vec<(FileId, String, FileId)>,
-    /// The macros of each file that comes from a module in a file of its own.
-    packed: FxHashMap<FileId, std::rc::Rc<[(String, String)]>>,
+    /// The files whose inclusions are all known, wherever they are.
+    fixed: FxHashSet<FileId>,
+    /// The compiled module that each file comes from.
+    compiled: FxHashMap<FileId, Rc<Compiled>>,
     /// The reason why the last file that is there could not be read.
     failed: Option<String>,
+}
+
+/// A compiled module whose files have been added to the sources.
+#[derive(Debug)]
+struct Compiled {
+    /// Its files in order, each with its length.
+    files: Vec<(FileId, u32)>,
+    tree: Vec<u8>,
 }
 
 impl Session {
@@ -179,9 +191,10 @@ impl Session {
         Ok(self.module(program, file))
     }
 
-    /// A module of the program, with all that it includes, for a file of its own.
+    /// A module of the program, with all that it includes, compiled for a file of its own.
     pub fn packed(&self, program: &Program, index: usize) -> Packed {
         let mut files = program.sources_of_module(index);
+        let n_trees = files.len();
         let mut next = 0;
         while next < files.len() {
             let included = self.disk.included.iter().filter(|edge| edge.0 == files[next]);
@@ -191,19 +204,42 @@ impl Session {
             files.extend(more.into_iter().filter(is_part));
             next += 1;
         }
-        let number = |file: FileId| files.iter().position(|&other| other == file).map(|k| k as u32);
+        // The tree of the module alone, with the numbers that its files have in the list.
+        let number = |file: FileId| files.iter().position(|&other| other == file).map(|k| FileId(k as u32));
         let edge =
             |(from, name, to): &(FileId, String, FileId)| Some((number(*from)?, name.clone(), number(*to)?));
-        let text = |file: &FileId| {
+        let (mut disk, mut sources, mut ast) = (Disk::default(), Sources::default(), Ast::default());
+        disk.included = self.disk.included.iter().filter_map(edge).collect();
+        for file in &files {
             let source = &self.sources.files[file.0 as usize];
             let name = Path::new(&source.path).file_name().map(|name| name.to_string_lossy().into_owned());
-            (name.unwrap_or_default(), source.text.to_string())
-        };
-        Packed {
-            defines: self.options.defines.clone(),
-            files: files.iter().map(text).collect(),
-            includes: self.disk.included.iter().filter_map(edge).collect(),
+            let added = sources.add(name.unwrap_or_default(), source.text.clone());
+            disk.fixed.insert(added);
         }
+        for (k, &file) in files[..n_trees].iter().enumerate() {
+            let defines = self.defines(file);
+            // What there is to report was reported when the module was checked.
+            let mut reported = Vec::new();
+            let file = FileId(k as u32);
+            syntax::parse_file(&mut ast, &mut sources, file, &mut disk, &defines, &mut reported);
+        }
+        let is_tree = |file: FileId| (file.0 as usize) < n_trees;
+        let parts = disk.included.into_iter().filter(|(from, _, to)| is_tree(*from) && is_tree(*to));
+        let lines = |file: &SourceFile| file.text.split('\n').map(|line| line.len() as u32).collect();
+        Packed {
+            files: sources.files.iter().map(|file| (file.path.clone(), lines(file))).collect(),
+            parts: parts.map(|(from, name, to)| (from.0, name, to.0)).collect(),
+            tree: syntax::stored::write(&ast),
+        }
+    }
+
+    /// The macros with which a file is read.
+    fn defines(&self, file: FileId) -> Cow<'_, [(String, String)]> {
+        let mut defines = Cow::Borrowed(&self.options.defines[..]);
+        if self.disk.folders.get(file.0 as usize).is_some_and(|folder| standard::is_development(folder)) {
+            defines.to_mut().push((standard::DEVELOPMENT.into(), "1".into()));
+        }
+        defines
     }
 
     /// Reads the modules that are linked.
@@ -244,13 +280,22 @@ impl Session {
         if let Some(&index) = self.parsed.get(&file) {
             return index;
         }
-        let mut defines = std::borrow::Cow::Borrowed(&self.options.defines[..]);
-        if let Some(own) = self.disk.packed.get(&file) {
-            defines = std::borrow::Cow::Owned(own.to_vec());
+        if let Some(compiled) = self.disk.compiled.get(&file) {
+            let added = syntax::stored::read(&compiled.tree, &mut program.ast, &compiled.files);
+            for index in added.unwrap_or_default() {
+                self.parsed.insert(program.ast.files[index].file, index);
+            }
+            self.read_parts(program);
+            if let Some(&index) = self.parsed.get(&file) {
+                return index;
+            }
+            let damaged = format!("cannot read the module: {}", packed::DAMAGED);
+            program.diagnostics.push(Diagnostic::error("E15300", Span::of_file(file), damaged));
+            program.ast.files.push(FileAst { file, decls: Vec::new() });
+            self.parsed.insert(file, program.ast.files.len() - 1);
+            return program.ast.files.len() - 1;
         }
-        if self.disk.folders.get(file.0 as usize).is_some_and(|folder| standard::is_development(folder)) {
-            defines.to_mut().push((standard::DEVELOPMENT.into(), "1".into()));
-        }
+        let defines = self.defines(file).into_owned();
         let index = syntax::parse_file(
             &mut program.ast,
             &mut self.sources,
@@ -366,27 +411,30 @@ impl syntax::IncludeLoader for Disk {
 }
 
 impl Disk {
-    /// The file that a file of a packed module means by a name.
+    /// The file that a file of a compiled module means by a name.
     fn known(&self, from: FileId, name: &str) -> Option<FileId> {
-        self.packed.get(&from)?;
+        self.fixed.get(&from)?;
         self.included.iter().find(|edge| edge.0 == from && edge.1 == name).map(|edge| edge.2)
     }
 
-    /// Adds the files of a packed module; returns the first one.
+    /// Adds the files of a compiled module; returns the first one.
     fn unpack(&mut self, sources: &mut Sources, path: &Path, bytes: &[u8]) -> Result<FileId, Error> {
         let module = Packed::from_bytes(bytes).map_err(|why| Error::read(path, why))?;
-        let defines: std::rc::Rc<[(String, String)]> = module.defines.into();
         let folder = path.parent().map_or_else(PathBuf::new, Path::to_path_buf);
+        let number = packed::hash(bytes);
         let mut files = Vec::new();
-        for (name, text) in module.files {
-            let name = path.join(name).display().to_string();
-            let file = self.add(sources, &name, folder.clone(), text);
-            self.packed.insert(file, defines.clone());
-            files.push(file);
+        for (name, lines) in &module.files {
+            let file = sources.add_without_text(path.join(name).display().to_string(), lines, number);
+            self.place(file, folder.clone());
+            self.fixed.insert(file);
+            files.push((file, sources.files[file.0 as usize].text.len() as u32));
         }
-        let edges = module.includes.into_iter();
-        self.included.extend(edges.map(|(from, name, to)| (files[from as usize], name, files[to as usize])));
-        Ok(files[0])
+        let edges = module.parts.into_iter();
+        self.included
+            .extend(edges.map(|(from, name, to)| (files[from as usize].0, name, files[to as usize].0)));
+        let compiled = Rc::new(Compiled { files, tree: module.tree });
+        self.compiled.extend(compiled.files.iter().map(|&(file, _)| (file, compiled.clone())));
+        Ok(compiled.files[0].0)
     }
 
     fn folders_for(&self, from: FileId) -> Vec<PathBuf> {
@@ -401,12 +449,16 @@ impl Disk {
 
     fn add(&mut self, sources: &mut Sources, name: &str, folder: PathBuf, text: String) -> FileId {
         let file = sources.add(name, text);
+        self.place(file, folder);
+        file
+    }
+
+    fn place(&mut self, file: FileId, folder: PathBuf) {
         let slot = file.0 as usize;
         if self.folders.len() <= slot {
             self.folders.resize(slot + 1, PathBuf::new());
         }
         self.folders[slot] = folder;
-        file
     }
 
     fn read(&mut self, sources: &mut Sources, path: &Path) -> Result<FileId, Error> {

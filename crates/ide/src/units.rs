@@ -168,6 +168,7 @@ impl Units {
                 continue;
             }
             file.path.hash(&mut environment);
+            file.module.hash(&mut environment);
             let mut at = 0;
             for &unit in &self.by_file[k] {
                 let unit = &self.all[unit as usize];

@@ -16,6 +16,7 @@ pub mod preprocess;
 pub mod print;
 pub mod source;
 pub mod spelling;
+pub mod stored;
 pub mod token;
 pub mod warnings;
 

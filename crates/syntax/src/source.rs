@@ -41,6 +41,9 @@ pub struct SourceFile {
     pub path: String,
     /// UTF-8; invalid bytes have been replaced (and diagnosed).
     pub text: Arc<str>,
+    /// For a file of a compiled module, the hash of the module: there are spaces in place of its text, which is not
+    /// known.
+    pub module: Option<u64>,
     /// The byte offset of each line's first byte.
     pub line_starts: Vec<u32>,
 }
@@ -59,8 +62,23 @@ impl Sources {
         let line_starts = std::iter::once(0)
             .chain(text.bytes().enumerate().filter(|b| b.1 == b'\n').map(|b| b.0 as u32 + 1))
             .collect();
-        self.files.push(SourceFile { path: path.into(), text, line_starts });
+        self.files.push(SourceFile { path: path.into(), text, module: None, line_starts });
         FileId(self.files.len() as u32 - 1)
+    }
+
+    /// Adds a file of a compiled module, of which only the length of each line is known.
+    pub fn add_without_text(&mut self, path: impl Into<String>, lines: &[u32], module: u64) -> FileId {
+        let length = lines.iter().map(|&line| line as usize + 1).sum::<usize>();
+        let mut text = vec![b' '; length.saturating_sub(1)];
+        let mut end = 0;
+        for &line in lines.split_last().map_or(&[][..], |lines| lines.1) {
+            end += line as usize;
+            text[end] = b'\n';
+            end += 1;
+        }
+        let file = self.add(path, String::from_utf8(text).unwrap_or_default());
+        self.files[file.0 as usize].module = Some(module);
+        file
     }
 
     /// Line and column (in characters), both from 1.

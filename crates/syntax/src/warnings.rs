@@ -43,6 +43,13 @@ pub struct WarningLevels {
     warned: Vec<u32>,
 }
 
+/// The directives of a module: its marks, the lines in which codes are disabled, and how many directives there are.
+pub(crate) struct Stored {
+    pub(crate) marks: Vec<((FileId, u32), Vec<(u32, Level)>)>,
+    pub(crate) lines: Vec<(Span, u32)>,
+    pub(crate) directives: u32,
+}
+
 /// The maximum nesting depth of files that are part of others.
 const MAX_PARTS: usize = 64;
 
@@ -55,6 +62,27 @@ impl WarningLevels {
     /// Disables a code within a span.
     pub(crate) fn disable_in(&mut self, span: Span, code: u32) {
         self.lines.push((span, code));
+    }
+
+    /// The directives as data.
+    pub(crate) fn stored(&self) -> Stored {
+        let marks = self.marks.iter().map(|(file, from, levels)| ((*file, *from), levels.to_vec()));
+        Stored { marks: marks.collect(), lines: self.lines.clone(), directives: self.directives }
+    }
+
+    /// Adds directives of other files.
+    pub(crate) fn add(&mut self, stored: Stored) {
+        let own = |level| match level {
+            Level::Once(directive) => Level::Once(directive.saturating_add(self.directives)),
+            Level::Default | Level::Disabled | Level::Error => level,
+        };
+        let moved =
+            |levels: Vec<(u32, Level)>| levels.into_iter().map(|(code, level)| (code, own(level))).collect();
+        self.marks.extend(
+            stored.marks.into_iter().map(|((file, from), levels)| (file, from, Rc::new(moved(levels)))),
+        );
+        self.lines.extend(stored.lines);
+        self.directives = self.directives.saturating_add(stored.directives);
     }
 
     /// Allocates a number for a directive.

@@ -179,7 +179,7 @@ impl Program {
             params.push(ParamSig { decl: Some(param), ty, dir, no_diff, tangent });
         }
         let ret = match self.ast.decls[decl].kind.clone() {
-            DeclKind::Func { result: Some(result), .. } => Checker::new(self, decl).type_expr(result),
+            DeclKind::Func { result: Some(result), .. } => self.result_type(decl, result),
             DeclKind::Func { result: None, .. } => self.made.results.get(&decl).copied().unwrap_or(Ty::VOID),
             DeclKind::Init { .. } => self.container_of(decl).map_or(Ty::ERROR, |c| self.self_type(c)),
             DeclKind::Accessor { kind: AccessorKind::Set, .. } => Ty::VOID,
@@ -195,6 +195,19 @@ impl Program {
         let signature = Rc::new(Signature { params, ret, ret_tangent, this });
         self.queries.signatures.insert(decl, signature.clone());
         signature
+    }
+
+    /// The type of a function's result, which an array length in it may make depend on the function.
+    fn result_type(&mut self, decl: DeclId, result: ExprId) -> Ty {
+        if !self.queries.result_types.begin(&decl) {
+            let message =
+                format!("the type of the result of '{}' depends on itself", self.ast.decl_name(decl));
+            self.error("E39999", self.name_span(decl), message);
+            return Ty::ERROR;
+        }
+        let ty = Checker::new(self, decl).type_expr(result);
+        self.queries.result_types.end(&decl);
+        ty
     }
 
     fn raw_this(&mut self, decl: DeclId) -> Option<ParamSig> {
