@@ -51,11 +51,11 @@ pub(crate) fn int_type(value: u64, other_base: bool, suffix: Symbol) -> Symbol {
 
 /// The value of a floating-point literal and its suffix.
 pub(crate) fn float_value(text: &str) -> Option<(f64, Symbol)> {
-    if text.starts_with("0x") || text.starts_with("0X") {
-        return hex_float(text);
-    }
     if let Some(at) = text.find("#INF") {
         return Some((f64::INFINITY, float_suffix(&text[at + 4..])?));
+    }
+    if text.starts_with("0x") || text.starts_with("0X") {
+        return hex_float(text);
     }
     let end = text
         .char_indices()
@@ -83,9 +83,9 @@ fn float_suffix(text: &str) -> Option<Symbol> {
     Some(match text.to_ascii_lowercase().as_str() {
         "" => kw::EMPTY,
         "f" => kw::F,
-        "h" | "hf" => kw::H,
+        "h" | "hf" | "fh" => kw::H,
         "l" => kw::L,
-        "lf" => kw::LF,
+        "lf" | "fl" => kw::LF,
         _ => return None,
     })
 }
@@ -391,6 +391,9 @@ mod tests {
         assert_eq!(float_value("0x1.fffffffffffffp1023"), Some((f64::MAX, kw::EMPTY)));
         assert_eq!(float_value("0x1p99999999999f"), None);
         assert_eq!(float_value("1.#INFlf"), Some((f64::INFINITY, kw::LF)));
+        assert_eq!(float_value("0x1.0#INFhf"), Some((f64::INFINITY, kw::H)));
+        assert_eq!(float_value("1e0FH"), Some((1.0, kw::H)));
+        assert_eq!(float_value("1e0fl"), Some((1.0, kw::LF)));
         assert_eq!(float_value("1.0x"), None);
     }
 

@@ -358,6 +358,11 @@ impl Lexer<'_> {
                     self.pos += 1;
                 }
             }
+            if self.bytes[self.pos..].starts_with(b"#INF") {
+                kind = TokenKind::Float;
+                self.pos += 4;
+                self.skip(IDENT_CONTINUE);
+            }
             return (kind, self.symbols.intern(&self.text[start..self.pos]));
         }
         self.skip(DIGIT);

@@ -1,10 +1,11 @@
 //! Warns of implicit conversions that lose what the value means: a truth value that becomes a number with a
 //! fraction.
 
-use syntax::ast::{DeclKind, StmtKind};
-use syntax::{Diagnostic, ExprId, StmtId};
+use syntax::ast::{DeclKind, ExprKind, StmtKind, UnaryOp};
+use syntax::{Diagnostic, ExprId, Message, StmtId};
 
 use crate::program::Program;
+use crate::signature::Subst;
 use crate::tables::{Arg, Meaning};
 use crate::types::follow_up::text;
 use crate::types::{Scalar, Ty, TyKind};
@@ -53,10 +54,51 @@ impl Program {
             },
             _ => None,
         };
-        if scalar(self, from) == Some(Scalar::Bool) && scalar(self, to).is_some_and(Scalar::is_float) {
+        let (Some(have), Some(want)) = (scalar(self, from), scalar(self, to)) else { return };
+        if have == Scalar::Bool && want.is_float() {
             let message = text!("a '{}' becomes a '{}' here", self.shown(from), self.shown(to));
-            let help = text!("if this is intended, say so: '{}(…)'", self.shown(to));
-            self.report(Diagnostic::warning("E30081", self.span(expr), message).help(help));
+            self.warn_of_conversion(expr, to, message);
+        } else if loses(have, want) && !self.is_kept(expr, have, want) {
+            let message = text!(
+                "a '{}' becomes a '{}' here, which can lose part of it",
+                self.shown(from),
+                self.shown(to)
+            );
+            self.warn_of_conversion(expr, to, message);
         }
+    }
+
+    fn warn_of_conversion(&mut self, expr: ExprId, to: Ty, message: Message) {
+        let help = text!("if this is intended, say so: '{}(…)'", self.shown(to));
+        self.report(Diagnostic::warning("E30081", self.span(expr), message).help(help));
+    }
+
+    /// Returns true for a number that is known and that the type can hold: an integer of its range, a literal with a
+    /// fraction as any other floating-point number, and one without as an integer.
+    fn is_kept(&mut self, expr: ExprId, have: Scalar, want: Scalar) -> bool {
+        let (mut inner, mut is_negative) = (expr, false);
+        loop {
+            match self.ast.exprs[inner].kind {
+                ExprKind::Paren(e) => inner = e,
+                ExprKind::Unary(UnaryOp::Neg, e) => (inner, is_negative) = (e, !is_negative),
+                _ => break,
+            }
+        }
+        if let ExprKind::Float { value, .. } = self.ast.exprs[inner].kind {
+            return want.is_float() || value.fract() == 0.0 && !is_negative;
+        }
+        // Other lints say what a constant is too large for.
+        !have.is_float() && self.const_int(expr, &Subst::default()).is_some()
+    }
+}
+
+/// Returns true if a number of one type may not be one of another: a fraction as an integer, or more bits. Rounding an
+/// integer to a floating-point number loses no more than arithmetic does.
+fn loses(from: Scalar, to: Scalar) -> bool {
+    let is_number = |scalar: Scalar| scalar != Scalar::Bool;
+    match (from.is_float(), to.is_float()) {
+        (true, false) => true,
+        (false, true) => false,
+        _ => is_number(from) && is_number(to) && from.size() > to.size(),
     }
 }

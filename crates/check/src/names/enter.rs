@@ -111,7 +111,11 @@ impl Program {
             let mut ignored = Names::default();
             accessors.iter().for_each(|&accessor| self.enter(accessor, module, &mut ignored));
         } else if self.is_type(id) || matches!(kind, DeclKind::Namespace { .. }) {
-            let is_unscoped = ["UnscopedEnum", "__block"].iter().any(|a| self.attribute(id, a).is_some());
+            // The cases of an enumeration without a name could not be named otherwise.
+            let is_nameless =
+                matches!(kind, DeclKind::Enum { .. }) && self.ast.name(key).starts_with("__anonymous_");
+            let is_unscoped =
+                is_nameless || ["UnscopedEnum", "__block"].iter().any(|a| self.attribute(id, a).is_some());
             let mut inner = Names::default();
             for member in self.members(id).to_vec() {
                 self.enter(member, module, &mut inner);

@@ -412,34 +412,59 @@ impl Program {
         }
     }
 
-    /// Reports a member of an interface to which a type conforms only where that has been tested.
+    /// Reports a member of an interface to which a type conforms only where that has been tested, and a call that needs
+    /// such a type to conform.
     fn check_optional(&mut self, expr: ExprId, func: &FuncRef, place: &Place) {
-        let Some(subject) = func.self_ty.filter(|_| self.is_requirement(func.decl)) else { return };
-        let TyKind::Param(param) = self.types[subject] else { return };
-        let Some(&owner) = self.scopes.param_owner.get(&param) else { return };
-        let constraints = self.constraints_of(owner);
-        let container = self.container_of(func.decl);
-        let gives = |p: &mut Program, bound: Ty| {
-            let mut all = Vec::new();
-            p.add_interface(bound, subject, &mut all);
-            all.iter().any(|&interface| p.interface_decl(interface) == container)
-        };
-        let is_known = constraints
-            .conforms
-            .iter()
-            .chain(&place.tested)
-            .filter(|known| known.0 == subject)
-            .map(|known| known.1)
-            .collect::<Vec<_>>()
-            .into_iter()
-            .any(|bound| gives(self, bound));
-        let is_optional = constraints.optional.iter().any(|known| known.0 == subject && gives(self, known.1));
-        if is_optional && !is_known {
+        if let Some(subject) = func.self_ty.filter(|_| self.is_requirement(func.decl))
+            && let Some(interface) = self.container_of(func.decl)
+            && self.is_untested(subject, interface, place)
+        {
             let (name, shown) = (self.ast.decl_name(func.decl).to_string(), self.shown(subject));
             let message = text!("'{}' has '{name}' only where it conforms to the interface", shown);
             let help = text!("test it first: `if ({} is …)`", shown);
             self.report(Diagnostic::error("E30403", self.span(expr), message).help(help));
         }
+        if func.args.is_empty() {
+            return;
+        }
+        let env = self.subst_of(func);
+        for &(ty, bound) in &self.constraints_of(func.decl).conforms {
+            let (ty, bound) = (self.substitute(ty, &env), self.substitute(bound, &env));
+            let Some(interface) = self.interface_decl(bound) else { continue };
+            if self.is_untested(ty, interface, place) {
+                let name = self.ast.decl_name(func.decl).to_string();
+                let (ty, bound) = (self.shown(ty), self.shown(bound));
+                let message = text!(
+                    "'{name}' needs a '{}', and '{}' is one only where that has been tested",
+                    bound,
+                    ty
+                );
+                let help = text!("test it first: `if ({} is {})`", ty, bound);
+                self.report(Diagnostic::error("E30403", self.span(expr), message).help(help));
+                return;
+            }
+        }
+    }
+
+    /// Returns true if a type conforms to an interface by an optional constraint only, which has not been tested here.
+    fn is_untested(&mut self, subject: Ty, interface: DeclId, place: &Place) -> bool {
+        let TyKind::Param(param) = self.types[subject] else { return false };
+        let Some(&owner) = self.scopes.param_owner.get(&param) else { return false };
+        let constraints = self.constraints_of(owner);
+        let gives = |p: &mut Program, bound: Ty| {
+            let mut all = Vec::new();
+            p.add_interface(bound, subject, &mut all);
+            all.iter().any(|&given| p.interface_decl(given) == Some(interface))
+        };
+        let is_optional = constraints.optional.iter().any(|known| known.0 == subject && gives(self, known.1));
+        let known: Vec<Ty> = constraints
+            .conforms
+            .iter()
+            .chain(&place.tested)
+            .filter(|known| is_optional && known.0 == subject)
+            .map(|known| known.1)
+            .collect();
+        is_optional && !known.into_iter().any(|bound| gives(self, bound))
     }
 
     /// Reports a component of a swizzle that is assigned by a number which is known at run time only.

@@ -70,13 +70,19 @@ impl Program {
         names
     }
 
-    /// Warns of a parameter with the name of one that is in scope.
+    /// Warns of a parameter with the name of one that is in scope, where both are types. A number with the name of
+    /// another is how a method says that it is for values of the type's own length.
     fn check_shadows(&mut self, decl: DeclId, params: &[DeclId]) {
+        let is_type =
+            |p: &Program, param: DeclId| matches!(p.ast.decls[param].kind, DeclKind::TypeParam { .. });
         for &param in params {
+            if !is_type(self, param) {
+                continue;
+            }
             let name = self.ast.decls[param].name;
             let outer = self.ast.enclosing(decl).skip(1).find_map(|around| {
                 let generics = self.ast.decls[around].generics.as_ref()?;
-                generics.params.iter().copied().find(|&p| self.ast.decls[p].name == name)
+                generics.params.iter().copied().find(|&p| self.ast.decls[p].name == name && is_type(self, p))
             });
             if let Some(outer) = outer.filter(|_| name != kw::EMPTY) {
                 let text = self.ast.name(name);

@@ -1,9 +1,10 @@
 //! Rules about where declarations and modifiers may stand.
 
-use syntax::ast::{DeclKind, Modifiers};
+use syntax::ast::{DeclKind, ExprKind, Modifiers};
 use syntax::{DeclId, Diagnostic, keywords as kw};
 
 use crate::program::Program;
+use crate::types::TyKind;
 
 impl Program {
     /// Reports a kind of declaration that its surroundings cannot have.
@@ -41,8 +42,49 @@ impl Program {
         self.report(Diagnostic::error("E31400", d.name_span, message).help(help));
     }
 
+    /// Reports `const` and `globallycoherent` before a pointer: they would be of what it leads to.
+    fn check_pointer_marks(&mut self, decl: DeclId) {
+        let (DeclKind::Var { ty: Some(written), .. } | DeclKind::Param { ty: Some(written), .. }) =
+            self.ast.decls[decl].kind
+        else {
+            return;
+        };
+        let modifiers = self.ast.decls[decl].modifiers;
+        let (is_star, first) = match &self.ast.exprs[written].kind {
+            ExprKind::Pointer(_) => (true, None),
+            ExprKind::Generic { args, .. } => (false, args.first().copied()),
+            _ => (false, None),
+        };
+        let is_fixed = first.filter(
+            |&arg| matches!(self.ast.exprs[arg].kind, ExprKind::Modified(marks, _) if marks.has(Modifiers::CONST)),
+        );
+        let is_coherent = modifiers.has(Modifiers::GLOBALLYCOHERENT);
+        if !is_star && is_fixed.is_none() && !is_coherent {
+            return;
+        }
+        let ty = self.decl_type(decl);
+        if !matches!(self.types[ty], TyKind::Pointer(_)) {
+            return;
+        }
+        let span = self.ast.exprs[written].span;
+        let help = "a pointer through which nothing is written is a `Ptr<T, Access.Read>`";
+        if is_star && modifiers.has(Modifiers::CONST) {
+            let message = "`const` before `T*` would be of what the pointer leads to, which is not supported";
+            self.report(Diagnostic::error("E20017", span, message).help(help));
+        }
+        if let Some(arg) = is_fixed {
+            let message = "a pointer to what is `const` is not supported";
+            self.report(Diagnostic::error("E20018", self.ast.exprs[arg].span, message).help(help));
+        }
+        if is_coherent {
+            let message = "a pointer cannot be `globallycoherent`: buffers can";
+            self.error("E30078", span, message);
+        }
+    }
+
     /// Reports modifiers that do not apply to what they stand before.
     pub(crate) fn check_modifiers(&mut self, decl: DeclId) {
+        self.check_pointer_marks(decl);
         let d = &self.ast.decls[decl];
         let (modifiers, span) = (d.modifiers, d.name_span);
         let is_callable = matches!(
