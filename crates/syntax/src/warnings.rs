@@ -43,9 +43,12 @@ pub struct WarningLevels {
     warned: Vec<u32>,
 }
 
+/// A byte of a file.
+pub(crate) type Place = (FileId, u32);
+
 /// The directives of a module: its marks, the lines in which codes are disabled, and how many directives there are.
 pub(crate) struct Stored {
-    pub(crate) marks: Vec<((FileId, u32), Vec<(u32, Level)>)>,
+    pub(crate) marks: Vec<(Place, Vec<(u32, Level)>)>,
     pub(crate) lines: Vec<(Span, u32)>,
     pub(crate) directives: u32,
 }

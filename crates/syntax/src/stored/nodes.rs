@@ -61,6 +61,7 @@ macro_rules! stored_as {
     }) => {
         impl Stored for $name {
             fn put(&self, w: &mut Writer<'_>) {
+                #[allow(clippy::enum_variant_names, reason = "they are those of the tree")]
                 enum Number { $($variant),* }
                 match self {
                     $($name::$variant $({ $($field),* })? $(($($part),*))? => {
@@ -73,6 +74,7 @@ macro_rules! stored_as {
 
             #[expect(non_upper_case_globals, reason = "they have the names of the variants")]
             fn take(r: &mut Reader<'_>) -> Option<$name> {
+                #[allow(clippy::enum_variant_names, reason = "they are those of the tree")]
                 enum Number { $($variant),* }
                 $(const $variant: u8 = Number::$variant as u8;)*
                 Some(match r.byte()? {

@@ -79,16 +79,18 @@ impl Nodes<'_> {
 
     /// The first part of the node is on the left spine of an expression.
     fn is_spine(&self, node: usize) -> bool {
-        self.exprs().get(node).is_some_and(|expr| match expr.kind {
-            ExprKind::Member { .. }
-            | ExprKind::Static { .. }
-            | ExprKind::Index { .. }
-            | ExprKind::Call { .. }
-            | ExprKind::Generic { .. }
-            | ExprKind::Postfix(..)
-            | ExprKind::Binary(..)
-            | ExprKind::Pointer(_) => true,
-            _ => false,
+        self.exprs().get(node).is_some_and(|expr| {
+            matches!(
+                expr.kind,
+                ExprKind::Member { .. }
+                    | ExprKind::Static { .. }
+                    | ExprKind::Index { .. }
+                    | ExprKind::Call { .. }
+                    | ExprKind::Generic { .. }
+                    | ExprKind::Postfix(..)
+                    | ExprKind::Binary(..)
+                    | ExprKind::Pointer(_)
+            )
         })
     }
 
