@@ -98,7 +98,7 @@ pub fn to_text(sources: &Sources, diagnostic: &Diagnostic, style: Style) -> Stri
     // that merely point there are dropped.
     let is_said = |note: &&Label| {
         let is_of_library = unseen(sources, note.span).is_none();
-        !is_shown(sources, note.span) && !(is_of_library && note.message.ends_with(" here"))
+        !(is_shown(sources, note.span) || is_of_library && note.message.ends_with(" here"))
     };
     for note in diagnostic.notes.iter().filter(is_said) {
         group = group.element(Level::NOTE.message(shortened(&note_text(sources, note)).into_owned()));
