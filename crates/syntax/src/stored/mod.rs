@@ -1,6 +1,6 @@
 //! Trees as bytes: `read(write(tree)) = tree`, with other numbers.
 //!
-//! [`write`] takes the tree of a module, all of it; [`read`] adds it to the tree of a program, so that a module is
+//! [`write()`] takes the tree of a module, all of it; [`read`] adds it to the tree of a program, so that a module is
 //! loaded without lexing, preprocessing or parsing. The bytes have neither comments nor layout nor macros, only where
 //! each node was in its file.
 //!
