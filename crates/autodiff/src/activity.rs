@@ -23,6 +23,8 @@ pub(crate) struct Activity {
     results: FxHashMap<(Func, Mask, Mode), Option<Mask>>,
     /// Memoised results of [`Activity::calls_custom`].
     calls_custom: FxHashMap<(Func, Mode), bool>,
+    /// Memoised results of [`Activity::only_computes`].
+    only_computes: FxHashMap<Func, bool>,
     /// Custom forward derivatives whose tangents may be nonzero even if those of their operands are zero.
     pub(crate) affine: FxHashSet<Func>,
 }
@@ -83,6 +85,9 @@ impl Activity {
             {
                 slots.iter().map(|s| s.diff).collect()
             }
+            Source::Vjp(vjp) if !any && self.only_computes(module, vjp) => {
+                slots.iter().map(|_| false).collect()
+            }
             Source::Vjp(_) | Source::Applied { .. } => slots.iter().map(|s| s.diff).collect(),
             Source::Body(f) if any || self.calls_custom(module, f, mode) => {
                 self.results(module, f, mask, mode)
@@ -96,9 +101,39 @@ impl Activity {
         mode == Mode::Forward && self.affine.contains(&jvp)
     }
 
+    /// Returns true if all that a custom backward derivative does is to compute its results, which nobody needs
+    /// if the operands of the function have no tangents. Waiting for the other lanes of a wave serves that
+    /// computation, and so does an assertion.
+    pub(crate) fn only_computes(&mut self, module: &Module, vjp: Func) -> bool {
+        if let Some(&known) = self.only_computes.get(&vjp) {
+            return known;
+        }
+        // A function that calls itself may run forever.
+        self.only_computes.insert(vjp, false);
+        let src = &module.funcs[vjp];
+        let mut callees = Vec::new();
+        let mut has_effects = !src.has_body();
+        if src.has_body() {
+            src.walk(src.body(), &mut |inst| match src.insts[inst].op {
+                Op::Call(callee) => callees.push(callee),
+                Op::BufferStore(_)
+                | Op::Atomic(..)
+                | Op::Barrier
+                | Op::Printf(_)
+                | Op::Clock
+                | Op::CallDerivative(..)
+                | Op::CallTransposeOf(_) => has_effects = true,
+                _ => (),
+            });
+        }
+        let found = !has_effects && callees.into_iter().all(|callee| self.only_computes(module, callee));
+        self.only_computes.insert(vjp, found);
+        found
+    }
+
     /// Returns true if a function reaches a custom derivative that must be called, or examined, even if no
-    /// active value reaches it: backward derivatives run for their effects, and forward ones may add tangents
-    /// of values that are not parameters.
+    /// active value reaches it: backward derivatives run for their effects, if they have any, and forward ones
+    /// may add tangents of values that are not parameters.
     pub(crate) fn calls_custom(&mut self, module: &Module, func: Func, mode: Mode) -> bool {
         if let Some(&known) = self.calls_custom.get(&(func, mode)) {
             return known;
@@ -110,7 +145,8 @@ impl Activity {
             src.walk(src.body(), &mut |inst| callees.extend(src.insts[inst].op.callee()));
         }
         let found = callees.into_iter().any(|callee| match source(module, callee, mode) {
-            Source::Vjp(_) | Source::Applied { .. } => true,
+            Source::Vjp(vjp) => !self.only_computes(module, vjp),
+            Source::Applied { .. } => true,
             Source::Body(f) => self.calls_custom(module, f, mode),
             Source::Jvp(jvp) => self.is_source(jvp, mode) || makes_more_than_numbers(&module.funcs[callee]),
             // In forward mode such a call loses its tangent, and `linearize` records a warning at the call.

@@ -117,7 +117,9 @@ impl Engine<'_> {
             let active = self.facts.activity.call(self.module, callee, &mask, mode);
             let slots = &self.module.funcs[callee];
             plans[inst] = match source(self.module, callee, mode) {
-                Source::Vjp(vjp) => {
+                Source::Vjp(vjp)
+                    if mask.contains(&true) || !self.facts.activity.only_computes(self.module, vjp) =>
+                {
                     let mask = slots.params.iter().map(|s| s.diff).collect();
                     Plan::Transposed { primal: callee, vjp, context: None, mask, active }
                 }
@@ -157,7 +159,7 @@ impl Engine<'_> {
                     }
                     Plan::Primal
                 }
-                Source::Body(_) | Source::Jvp(_) => Plan::Primal,
+                Source::Body(_) | Source::Jvp(_) | Source::Vjp(_) => Plan::Primal,
             };
         }
         plans
