@@ -328,8 +328,16 @@ impl Body<'_, '_, '_> {
                 self.b.effect(Op::Barrier, &[]);
                 return Some(Vec::new());
             }
-            "assert" => {
-                self.b.effect(Op::Assert("assertion failed".into()), &[leaf(0)?]);
+            "assert" | "assert_wave" | "assert_same_lanes" => {
+                let message = match name {
+                    "assert" => "assertion failed",
+                    "assert_wave" => "all 32 lanes of a wave have to come by this operation together",
+                    _ => {
+                        "the lanes that were together at this operation are not together in its backward \
+                         derivative, as where loops around it have other numbers of trips in other lanes"
+                    }
+                };
+                self.b.effect(Op::Assert(message.into()), &[leaf(0)?]);
                 return Some(Vec::new());
             }
             "refuse_small_floats" | "unreachable" => {
