@@ -216,7 +216,7 @@ impl Checker<'_> {
         let busy = self.p.queries.decl_types.is_open(&decl);
         if !busy && let Some((subject, bound)) = self.p.unsatisfied(decl, &env) {
             // A default that does not fit is reported where it is declared.
-            if !self.p.is_core(decl) && self.p.check_defaults(decl) {
+            if self.p.is_core(decl) || self.p.check_defaults(decl) {
                 self.constraint_error(subject, bound, span);
             }
             return Ty::ERROR;
