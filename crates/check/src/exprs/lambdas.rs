@@ -3,8 +3,10 @@
 //! `(float x) => x * k` is a value of a struct of its own: it has a field for each variable of the enclosing
 //! function that the body names (`k`, copied when the lambda is made), and the body as `operator()`. The
 //! struct conforms to `IFunc<R, P…>`, and in a differentiable function also to `IDifferentiableFunc` and
-//! `IDifferentiable`, so that derivatives flow through both the call and the captured values. The name of a
-//! function as a value is the lambda that calls it; the type `functype (P…) -> R` is `IFunc<R, P…>`.
+//! `IDifferentiable`, so that derivatives flow through both the call and the captured values. (With a row and a
+//! column before parameters that have derivatives, it conforms to `__IDifferentiableMap` of these, too, if the
+//! program has cooperative matrices.) The name of a function as a value is the lambda that calls it; the type
+//! `functype (P…) -> R` is `IFunc<R, P…>`.
 
 use std::rc::Rc;
 
@@ -160,12 +162,16 @@ impl Checker<'_> {
         }
         let members = captured.iter().map(|c| c.1).chain([func]).collect();
         self.p.made.members.insert(lambda, members);
-        let mut all = differentiable && result != Ty::VOID;
-        all &= types.iter().chain([&result]).all(|&ty| ty == Ty::VOID || self.p.differential(ty).is_some());
+        let mut has_tangent = |ty: &Ty| *ty == Ty::VOID || self.p.differential(*ty).is_some();
+        let differentiable_result = differentiable && result != Ty::VOID && has_tangent(&result);
+        let all = differentiable_result && types.iter().all(&mut has_tangent);
+        let elements = types.strip_prefix(&[Ty::UINT, Ty::UINT]).filter(|_| differentiable_result);
+        let elements = elements.filter(|elements| elements.iter().all(has_tangent)).map(<[Ty]>::to_vec);
+        let map = elements.and_then(|e| self.p.function_interface("__IDifferentiableMap", e, result));
         let interface = if all { "IDifferentiableFunc" } else { "IFunc" };
         let interface = self.p.function_interface(interface, types, result);
         let magic = self.p.magic_type(Magic::Differentiable).filter(|_| differentiable);
-        self.p.queries.bases.insert(lambda, interface.into_iter().chain(magic).collect());
+        self.p.queries.bases.insert(lambda, interface.into_iter().chain(map).chain(magic).collect());
         self.p.queries.facets.forget(&own);
         self.p.queries.differentials.forget(&own);
         self.lambda_signature(func, (own, differentiable), result);
