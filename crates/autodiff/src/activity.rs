@@ -22,7 +22,7 @@ pub(crate) struct Activity {
     /// The active results of a function, given its active parameters; `None` while they are being computed.
     results: FxHashMap<(Func, Mask, Mode), Option<Mask>>,
     /// Memoised results of [`Activity::calls_custom`].
-    calls_custom: FxHashMap<(Func, Mode), bool>,
+    calls_custom: FxHashMap<(Func, Mode, bool), bool>,
     /// Memoised results of [`Activity::only_computes`].
     only_computes: FxHashMap<Func, bool>,
     /// Custom forward derivatives whose tangents may be nonzero even if those of their operands are zero.
@@ -89,7 +89,7 @@ impl Activity {
                 slots.iter().map(|_| false).collect()
             }
             Source::Vjp(_) | Source::Applied { .. } => slots.iter().map(|s| s.diff).collect(),
-            Source::Body(f) if any || self.calls_custom(module, f, mode) => {
+            Source::Body(f) if any || self.calls_custom(module, f, mode, any) => {
                 self.results(module, f, mask, mode)
             }
             Source::Jvp(_) | Source::Zero | Source::Body(_) => slots.iter().map(|_| false).collect(),
@@ -132,27 +132,28 @@ impl Activity {
     }
 
     /// Returns true if a function reaches a custom derivative that must be called, or examined, even if no
-    /// active value reaches it: backward derivatives run for their effects, if they have any, and forward ones
-    /// may add tangents of values that are not parameters.
-    pub(crate) fn calls_custom(&mut self, module: &Module, func: Func, mode: Mode) -> bool {
-        if let Some(&known) = self.calls_custom.get(&(func, mode)) {
+    /// active value reaches it: backward derivatives run for their effects, if they have any (and where `any`
+    /// operand of the function is active, for the cotangents that they may have of their own), and forward ones may
+    /// add tangents of values that are not parameters.
+    pub(crate) fn calls_custom(&mut self, module: &Module, func: Func, mode: Mode, any: bool) -> bool {
+        if let Some(&known) = self.calls_custom.get(&(func, mode, any)) {
             return known;
         }
-        self.calls_custom.insert((func, mode), false);
+        self.calls_custom.insert((func, mode, any), false);
         let src = &module.funcs[func];
         let mut callees = Vec::new();
         if src.has_body() {
             src.walk(src.body(), &mut |inst| callees.extend(src.insts[inst].op.callee()));
         }
         let found = callees.into_iter().any(|callee| match source(module, callee, mode) {
-            Source::Vjp(vjp) => !self.only_computes(module, vjp),
+            Source::Vjp(vjp) => any || !self.only_computes(module, vjp),
             Source::Applied { .. } => true,
-            Source::Body(f) => self.calls_custom(module, f, mode),
+            Source::Body(f) => self.calls_custom(module, f, mode, any),
             Source::Jvp(jvp) => self.is_source(jvp, mode) || makes_more_than_numbers(&module.funcs[callee]),
             // In forward mode such a call loses its tangent, and `linearize` records a warning at the call.
             Source::Zero => mode == Mode::Forward && module.witness(callee).vjp.is_some(),
         });
-        self.calls_custom.insert((func, mode), found);
+        self.calls_custom.insert((func, mode, any), found);
         found
     }
 }

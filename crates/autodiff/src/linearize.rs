@@ -147,7 +147,7 @@ impl Engine<'_> {
                 }
                 Source::Body(f)
                     if active.iter().any(|&a| a)
-                        || self.facts.activity.calls_custom(self.module, f, mode) =>
+                        || self.facts.activity.calls_custom(self.module, f, mode, mask.contains(&true)) =>
                 {
                     Plan::Forward { func: self.linearize(f, &mask, mode), mask, active, in_numbers: false }
                 }

@@ -140,7 +140,9 @@ impl Engine<'_> {
             Source::Jvp(jvp) if !self.facts.activity.is_source(jvp, Mode::Forward) => {
                 (jvp, self.module.funcs[func].results.iter().map(|s| s.diff).collect())
             }
-            Source::Body(body) if !self.facts.activity.calls_custom(self.module, body, Mode::Forward) => {
+            Source::Body(body)
+                if !self.facts.activity.calls_custom(self.module, body, Mode::Forward, true) =>
+            {
                 let made = self.linearize(body, &takes, Mode::Forward);
                 (made, self.facts.activity.results(self.module, body, &takes, Mode::Forward))
             }
