@@ -85,8 +85,9 @@ impl Lowerer<'_> {
         Some((element, n))
     }
 
-    /// Reports invalid sizes that come from generic arguments: at the declaration of the innermost struct
-    /// around, or else at the function that uses the type.
+    /// Reports invalid sizes that come from generic arguments: at the call that brings them, with a note at the
+    /// declaration of the innermost struct around or else at the function that uses the type; if the code around is not
+    /// generic, at that place.
     fn check_sizes(&mut self, ty: Ty) {
         let mut wrong = self.program.wrong_size(&self.program.types[ty], check::MAX_COOP_VEC);
         // An array of resources gets its length from the host.
@@ -101,13 +102,15 @@ impl Lowerer<'_> {
         let Some((code, message)) = wrong else { return };
         let around = self.types.open.iter().rev();
         let declared = around.map(|&ty| self.span_of_type(ty)).find(|span| span.file.0 != u32::MAX);
-        let user = || self.declared.get_index(self.next.checked_sub(1)?).map(|(_, user)| user.span);
-        let Some(span) = declared.or_else(user) else { return };
+        let user = self.next.checked_sub(1).and_then(|k| Some(self.declared.get_index(k)?.1));
+        let Some(span) = declared.or(user.map(|user| user.span)) else { return };
+        let call = user.and_then(|user| self.call_from_outside(user.func));
         let help = match has_none {
             true => "give generic arguments for which it has a value".to_string(),
             false => format!("the generic arguments make it `{}`", self.program.type_name(ty)),
         };
-        self.diagnostics.push(Diagnostic::error(code, span, message).help(help));
+        let error = Diagnostic::error(code, call.unwrap_or(span), message).help(help);
+        self.diagnostics.push(if call.is_some() { error.note(span, "it is used here") } else { error });
     }
 
     /// The layout of a concrete type.

@@ -136,6 +136,7 @@ fn lower_round(
         only_checks: request.only_checks,
         written: FxHashMap::default(),
         called: FxHashMap::default(),
+        first_calls: FxHashMap::default(),
         names: FxHashMap::default(),
         diagnostics: Vec::new(),
         too_large: false,

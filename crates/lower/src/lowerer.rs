@@ -48,6 +48,8 @@ pub(crate) struct Lowerer<'p> {
     pub(crate) written: FxHashMap<ExprId, Rc<Written>>,
     /// The place of a call of each function without a body, and of the last call of each generic one.
     pub(crate) called: FxHashMap<DeclId, Span>,
+    /// The first call of each generic function with its arguments, and the function that calls.
+    pub(crate) first_calls: FxHashMap<Func, (Option<Func>, Span)>,
     /// The number of uses of each function name.
     pub(crate) names: FxHashMap<String, u32>,
     pub(crate) diagnostics: Vec<Diagnostic>,

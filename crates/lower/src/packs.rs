@@ -68,7 +68,11 @@ impl Body<'_, '_, '_> {
             Some(n) => n,
             None => {
                 if let Some(why) = self.lw.program.no_such_shape(&shape) {
-                    self.lw.error("E30412", span, why);
+                    let call = self.func.and_then(|func| self.lw.call_from_outside(func));
+                    self.lw.error("E30412", call.unwrap_or(span), why);
+                    if call.is_some() {
+                        self.lw.note(span, "it is asked for here");
+                    }
                     return 0;
                 }
                 self.internal(span, "the elements of a pack are not known", Ty::VOID);
