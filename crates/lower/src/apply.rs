@@ -1,7 +1,8 @@
 //! `__apply` extensions as flat functions: the primal with its context, and the context's call operator.
 //!
 //! `apply : (x) ↦ (y, c)` and `propagate : (c, ȳ) ↦ x̄`, with the leaves of the context as `c`. `propagate`
-//! receives what `apply` stores, and nothing of the function itself is run again.
+//! receives what `apply` stores, and nothing of the function itself is run again. If the function throws, `c` also
+//! says whether it did: then there is no context, and the differentials are absent.
 //!
 //! `__apply(f)` as an expression yields the same pair: that of the extension, or that of [`DerivativeOp::Apply`],
 //! with the arguments and the residuals as the context, which [`DerivativeOp::Pullback`] takes. `__linearize(f)`
@@ -31,7 +32,13 @@ impl Lowerer<'_> {
         let Ok(callable) = self.canonical(Callable::Func(applied.apply.clone())) else { return (None, None) };
         let user = self.function(types, &callable);
         let context = self.context_of(declared.sig.ret, user.sig.ret);
-        let context: Vec<Slot> = self.slots(types, "context", context, None);
+        let mut context: Vec<Slot> = self.slots(types, "context", context, None);
+        context.extend(declared.sig.error.as_ref().map(|_| Slot {
+            ty: ir::Type::BOOL,
+            diff: false,
+            linear: false,
+            name: Some("thrown".into()),
+        }));
         let mut results = declared.results.clone();
         results.extend(context.iter().cloned());
         let variant = Variant::Apply(applied.clone());
@@ -76,7 +83,10 @@ pub(crate) fn build_apply(making: Making<'_, '_>, applied: &Applied) -> Option<F
     let mut written = &results[..];
     let mut context = take(&mut written, body.n_leaves(user.sig.ret));
     let returned = take(&mut context, body.n_leaves(declared.sig.ret));
-    body.finish([returned, written, context].concat(), declared)
+    // The last leaf of an optional tells whether it has a value.
+    let thrown = if declared.sig.error.is_some() { written.last().copied() } else { None };
+    let thrown: Vec<Value> = thrown.into_iter().collect();
+    body.finish([returned, written, context, &thrown].concat(), declared)
 }
 
 /// Builds a call of the context's call operator, with the cotangents as leaves.
@@ -89,6 +99,7 @@ pub(crate) fn build_propagate(making: Making<'_, '_>, f: &FuncRef, applied: &App
     let mut cotangents = &all[..];
     let this = user.sig.params.first()?.ty;
     let mut args = take(&mut cotangents, body.n_leaves(this)).to_vec();
+    let thrown = own.sig.error.as_ref().and_then(|_| cotangents.split_off_first().copied());
     let mut given = body.spread_outputs(&own.sig, &[], &mut cotangents);
     // For each parameter of the user's function: the function's parameter whose differential it returns.
     let mut given_back: Vec<Option<usize>> = vec![None];
@@ -102,16 +113,36 @@ pub(crate) fn build_propagate(making: Making<'_, '_>, f: &FuncRef, applied: &App
         body.internal(declared.span, what, Ty::VOID);
         return None;
     }
-    let returned = body.b.call_func(user.func, &user.results, &args);
-    let returned = body.by_output(&user.sig, &returned);
-    let mut results = Vec::new();
-    for (k, param) in own.sig.params.iter().enumerate().filter(|p| p.1.is_input()) {
-        if let Some(map) = &param.diff {
-            let of = |o: &Output| o.role.param().and_then(|p| *given_back.get(p)?);
-            let d = returned.iter().find(|(output, _)| of(output) == Some(k));
-            results.extend(body.gather(map, d.map_or(&[], |(_, leaves)| leaves)));
+    let propagated = |body: &mut Body| {
+        let returned = body.b.call_func(user.func, &user.results, &args);
+        let returned = body.by_output(&user.sig, &returned);
+        let mut results = Vec::new();
+        for (k, param) in own.sig.params.iter().enumerate().filter(|p| p.1.is_input()) {
+            if let Some(map) = &param.diff {
+                let of = |o: &Output| o.role.param().and_then(|p| *given_back.get(p)?);
+                let d = returned.iter().find(|(output, _)| of(output) == Some(k));
+                results.extend(body.gather(map, d.map_or(&[], |(_, leaves)| leaves)));
+            }
         }
-    }
+        results
+    };
+    let results = match thrown {
+        None => propagated(&mut body),
+        Some(thrown) => {
+            let types = declared.results.iter().map(|slot| slot.ty);
+            body.joined(types.clone(), |body, start| {
+                let without = |body: &mut Body| {
+                    let absent: Vec<Value> = types.map(|ty| body.b.absent(ty)).collect();
+                    body.set_slots(start, absent);
+                };
+                let with = |body: &mut Body| {
+                    let values = propagated(body);
+                    body.set_slots(start, values);
+                };
+                body.branch(thrown, without, with);
+            })
+        }
+    };
     body.finish(results, declared)
 }
 

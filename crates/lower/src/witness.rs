@@ -40,7 +40,9 @@ impl Lowerer<'_> {
             witness.vjp = Some(self.variant(f, variant, declared, vjp_slots(declared)));
         }
         let loses_error = sig.error.as_ref().is_some_and(|(_, diff)| diff.is_some());
-        if loses_error && (derivatives.fwd.is_some() || derivatives.bwd.is_some()) {
+        if loses_error
+            && (derivatives.fwd.is_some() || derivatives.bwd.is_some() || derivatives.apply.is_some())
+        {
             let what = "a derivative of one's own for a function whose error has a derivative is";
             self.unsupported(declared.span, what);
         }

@@ -76,6 +76,9 @@ impl Program {
         if !signature.params.iter().zip(&wanted.params).all(|(a, b)| a.ty == b.ty) {
             return None;
         }
+        if !self.throws_alike(func, &apply, &wanted) {
+            return None;
+        }
         let context = match self.types[signature.ret].clone() {
             _ if wanted.ret == Ty::VOID => signature.ret,
             TyKind::Tuple(parts) if parts.len() == 2 && parts[0] == wanted.ret => parts[1],
@@ -89,6 +92,32 @@ impl Program {
         };
         let propagate = self.propagate_of(context, func, decl)?;
         Some(Applied { apply, propagate })
+    }
+
+    /// Reports an extension that does not throw what its function throws. One that throws has no context, so no pullback
+    /// could take the differential of what a parameter was set to before.
+    fn throws_alike(&mut self, func: &FuncRef, apply: &FuncRef, wanted: &Signature) -> bool {
+        let [error, own] = [func, apply].map(|f| self.error_of(f));
+        if error != own && own != Some(Ty::ERROR) {
+            let name = self.ast.decl_name(func.decl).to_string();
+            let message = format!("'__apply' of '{name}' has to throw what the function throws").into();
+            let help = match error {
+                Some(error) => text!("it is declared as 'throws {}'", self.shown(error)),
+                None => "the function throws nothing".into(),
+            };
+            self.bad_apply(apply.decl, message, help);
+            return false;
+        }
+        let writes = |p: &ParamSig| p.dir.is_written() && p.has_differential();
+        if error.is_some() && wanted.inputs().iter().any(writes) {
+            let message =
+                "'__apply' is not for a function that throws and sets a parameter with a derivative";
+            let help =
+                "a '[BackwardDerivative]' has the parameter's differential where the function throws, too";
+            self.bad_apply(apply.decl, message.into(), help);
+            return false;
+        }
+        true
     }
 
     /// The call operator of a context that has the parameters of a backward derivative.

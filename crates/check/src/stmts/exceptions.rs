@@ -12,7 +12,6 @@ use crate::program::Program;
 use crate::tables::{Callable, FuncRef, Meaning, Thrown};
 use crate::types::Ty;
 use crate::types::follow_up::text;
-use crate::view::View;
 
 impl Program {
     /// The type of the errors that a function throws.
@@ -36,10 +35,6 @@ impl Checker<'_> {
             return;
         }
         let span = self.p.name_span(decl);
-        let func = FuncRef { decl, args: self.p.identity_args(decl), self_ty: None };
-        if self.p.derivatives_of(&func, View::of(self.p.asking_module(self.module))).apply.is_some() {
-            self.unsupported(span, "an `__apply` extension of a function that throws is");
-        }
         let is_operator = self.p.ast.decl_name(decl).starts_with("operator");
         if is_operator || !matches!(self.p.ast.decls[decl].kind, DeclKind::Func { .. }) {
             self.unsupported(span, "a constructor, accessor or operator that throws is");
