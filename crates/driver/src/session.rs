@@ -29,13 +29,15 @@ const CORE: [(&str, &str); 5] = [
 /// lines `// Loaded for: …` at the start of a part list the words that, if they occur in a program, cause it to be
 /// read; a `*` matches all words with that beginning. The declarations of the part are then visible everywhere, like
 /// those of the core library.
-const PARTS: [(&str, &str); 17] = [
+const PARTS: [(&str, &str); 19] = [
     ("core/coopmattensors.slang", include_str!("../core/coopmattensors.slang")),
     ("core/coopmat.slang", include_str!("../core/coopmat.slang")),
     ("core/coopmatderivatives.slang", include_str!("../core/coopmatderivatives.slang")),
     ("core/coopvec.slang", include_str!("../core/coopvec.slang")),
+    ("core/host.slang", include_str!("../core/host.slang")),
     ("core/smallfloats.slang", include_str!("../core/smallfloats.slang")),
     ("core/bytes.slang", include_str!("../core/bytes.slang")),
+    ("core/textureshapes.slang", include_str!("../core/textureshapes.slang")),
     ("core/textures.slang", include_str!("../core/textures.slang")),
     ("core/graphics.slang", include_str!("../core/graphics.slang")),
     ("core/waves.slang", include_str!("../core/waves.slang")),

@@ -206,19 +206,10 @@ impl Body<'_, '_, '_> {
         if own == seen {
             return place;
         }
-        if self.lw.block_content(own) == Some(seen) {
-            let values = self.read(&place);
-            return Place::value(seen, values);
+        if let Some(place) = self.block_place(&place, own, seen) {
+            return place;
         }
         match self.lw.program.types[own].clone() {
-            TyKind::Buffer(BufferKind::ConstantBuffer | BufferKind::ParameterBlock, content)
-            | TyKind::Pointer(content)
-                if self.lw.program.types.bare(content) == seen =>
-            {
-                let handle = self.read(&place);
-                let Some(&handle) = handle.first() else { return Place::value(seen, Vec::new()) };
-                return self.content_place(seen, handle);
-            }
             TyKind::Struct(..) => {
                 let (whole, base) = (self.layout(own), self.layout(seen));
                 // The leaves of the base come first.
@@ -238,6 +229,33 @@ impl Body<'_, '_, '_> {
         Place::value(seen, values)
     }
 
+    /// The content `seen` of a pointer or block of type `own`, or of a block in a block.
+    fn block_place(&mut self, place: &Place, own: Ty, seen: Ty) -> Option<Place> {
+        let (content, is_block) = match self.lw.program.types[own] {
+            TyKind::Buffer(BufferKind::ConstantBuffer | BufferKind::ParameterBlock, content) => {
+                (content, true)
+            }
+            TyKind::Pointer(content) => (content, false),
+            _ => return None,
+        };
+        let content = self.lw.program.types.bare(content);
+        let is_inner = |body: &Self, ty| {
+            let kind = &body.lw.program.types[ty];
+            matches!(kind, TyKind::Buffer(BufferKind::ConstantBuffer | BufferKind::ParameterBlock, _))
+        };
+        if content != seen && !(is_block && is_inner(self, content)) {
+            return None;
+        }
+        let values = self.read(place);
+        let inner = match (self.lw.block_content(own), values.first()) {
+            // The block is the value of its content.
+            (Some(_), _) => Place::value(content, values),
+            (None, Some(&handle)) => self.content_place(content, handle),
+            (None, None) => return Some(Place::value(seen, Vec::new())),
+        };
+        if content == seen { Some(inner) } else { self.block_place(&inner, content, seen) }
+    }
+
     /// The first element of memory.
     pub(crate) fn content_place(&mut self, ty: Ty, handle: Value) -> Place {
         let handle = self.opened(handle);
@@ -248,6 +266,9 @@ impl Body<'_, '_, '_> {
     pub(crate) fn this_place(&mut self, e: ExprId) -> Place {
         if let Some(alias) = &self.this_alias {
             return alias.clone();
+        }
+        if let Some(place) = self.place_in_memory(Name::This) {
+            return place;
         }
         match self.locals.vars.get(&Name::This).copied() {
             Some(var) => Place::local(var),

@@ -50,15 +50,16 @@ impl Lowerer<'_> {
         ));
     }
 
-    /// The content type of a constant buffer or parameter block that holds buffers. Such a block is the value
-    /// of its content.
+    /// The content type of a constant buffer or parameter block that holds buffers, or is one of a buffer or of another
+    /// block. Such a block is the value of its content.
     pub(crate) fn block_content(&mut self, ty: Ty) -> Option<Ty> {
         let content = match self.program.types[ty] {
             TyKind::Buffer(BufferKind::ConstantBuffer | BufferKind::ParameterBlock, content) => content,
             _ => return None,
         };
         let content = self.program.types.bare(content);
-        self.holds_buffers(content).then_some(content)
+        let is_buffer = matches!(self.program.types[content], TyKind::Buffer(..));
+        (is_buffer || self.holds_buffers(content)).then_some(content)
     }
 
     fn has_buffer(&mut self, ty: Ty, depth: u32) -> bool {

@@ -19,12 +19,15 @@ impl Program {
         self.is_core(decl) && self.ast.decl_name(decl) == "static_assert"
     }
 
-    /// The type that is read where a value of this type is used: for a constant buffer, its content.
-    pub(crate) fn loaded(&self, ty: Ty) -> Ty {
-        match self.types[ty] {
-            TyKind::Buffer(_, content) if self.types_deref(ty) => self.types.bare(content),
-            _ => ty,
+    /// The type that is read where a value of this type is used: for a constant buffer, its content, or what that
+    /// stands for in its turn.
+    pub(crate) fn loaded(&self, mut ty: Ty) -> Ty {
+        while let TyKind::Buffer(_, content) = self.types[ty]
+            && self.types_deref(ty)
+        {
+            ty = self.types.bare(content);
         }
+        ty
     }
 }
 

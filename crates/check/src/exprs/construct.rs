@@ -186,6 +186,10 @@ impl Checker<'_> {
             | TyKind::PackPart(..)
             | TyKind::PackBranch(..)
             | TyKind::Each(_) => self.construct_unknown(expr, ty, args),
+            // A reference to no object.
+            TyKind::Interface(decl, _) if args.is_empty() && self.p.is_com(decl) => {
+                self.default_value(expr, ty)
+            }
             TyKind::Interface(..) if args.is_empty() => {
                 let message =
                     text!("a value of type '{}' is made from one of a type that conforms", self.name(ty));

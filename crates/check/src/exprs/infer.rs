@@ -503,9 +503,7 @@ impl<'p> Checker<'p> {
             return self.fail(expr, "E30013", "this cannot be subscripted");
         }
         let mut ty = info.ty;
-        if self.p.types_deref(ty)
-            && let TyKind::Buffer(..) = self.p.types[ty]
-        {
+        if self.p.types_deref(ty) {
             let content = self.p.loaded(ty);
             self.p.tables.exprs[base].coerce = Some(content);
             ty = content;

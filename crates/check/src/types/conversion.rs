@@ -144,6 +144,9 @@ impl Program {
             {
                 Some(self.conversion(inner, to, source)? + 10)
             }
+            (TyKind::Buffer(..), TyKind::Buffer(..)) if self.types_deref(from) && self.loaded(from) == to => {
+                Some(10)
+            }
             (TyKind::Struct(..), to_kind) if let Some(target) = self.handle_target(from) => {
                 if source.explicit && self.is_handle_number(to) {
                     return Some(GENERAL);
