@@ -87,7 +87,7 @@ pub(crate) struct Locals {
     pub(crate) fixed: Vec<(ExprId, Value)>,
     /// The globals of addressed variables that have been declared.
     pub(crate) in_memory: FxHashMap<Name, (ir::Global, Ty)>,
-    /// Parameters that are references to shared memory: its handle, and what is there.
+    /// Parameters that are places in memory: its handle, and what is there.
     pub(crate) references: FxHashMap<Name, (Value, Ty)>,
 }
 

@@ -15,7 +15,7 @@ use syntax::{DeclId, ExprId, Span};
 use crate::body::Body;
 use crate::declared::{Declared, FlatParam, Key, Role, Variant};
 use crate::lowerer::{Making, ir_span};
-use crate::places::Place;
+use crate::places::{Place, PlaceKind};
 
 /// The arguments of a call that have been evaluated: the values of each and their type, and the place to
 /// write an output to.
@@ -88,6 +88,9 @@ impl Body<'_, '_, '_> {
             Callable::Derived(..) => {}
         }
         let mut declared = self.lw.function(self.b.types, &callable);
+        if let Callable::Func(f) = &callable {
+            self.lw.note_first_call(f, declared.func, self.func, span);
+        }
         if let Callable::Func(named) = &named {
             declared = self.as_declared(named, declared);
         }
@@ -113,8 +116,16 @@ impl Body<'_, '_, '_> {
         if is_plain && declared.sig.has_this {
             let param = params.next();
             let place = self.base_place(base, e);
-            let value = (self.read(&place), place.ty);
-            inputs.push(value, param.is_some_and(|p| p.is_output()).then_some(place));
+            match param {
+                Some(param) if param.is_reference => {
+                    let span = base.map_or(span, |base| self.span_of(base));
+                    inputs.push((self.reference_to(place, param, span), param.ty), None);
+                }
+                param => {
+                    let value = (self.read(&place), place.ty);
+                    inputs.push(value, param.is_some_and(|p| p.is_output()).then_some(place));
+                }
+            }
         }
         let default_owner = match func {
             Callable::Func(f) => Some(f.clone()),
@@ -200,7 +211,8 @@ impl Body<'_, '_, '_> {
             match arg {
                 Arg::Pack(_) => {}
                 Arg::Expr(a) if param.is_reference => {
-                    inputs.push((self.address_as(*a, *a, param.ty), param.ty), None);
+                    let place = self.place(*a);
+                    inputs.push((self.reference_to(place, param, self.span_of(*a)), param.ty), None);
                 }
                 Arg::Expr(a) if param.is_output() => {
                     let place = self.place(*a);
@@ -219,6 +231,28 @@ impl Body<'_, '_, '_> {
         }
     }
 
+    /// The address of a place that is passed as such, rather than by a copy.
+    fn reference_to(&mut self, place: Place, param: &FlatParam, span: Span) -> Vec<Value> {
+        let of = match self.lw.program.types[param.ty] {
+            TyKind::Pointer(of) => of,
+            _ => param.ty,
+        };
+        let same = self.leaf_types(of) == self.leaf_types(place.ty);
+        if !same || !matches!(place.kind, PlaceKind::Memory(_)) {
+            let message = format_args!(
+                "`{}` is updated by atomic operations, or shared: an argument that is no place of its type in memory is",
+                param.name
+            );
+            let values = self.unsupported(span, message, param.ty);
+            if let Some(decl) = param.decl {
+                let span = self.lw.program.name_span(decl);
+                self.lw.note(span, "declared here");
+            }
+            return values;
+        }
+        self.address_of_place(place, param.ty, span)
+    }
+
     /// Emits the call. `inputs` has the values for each parameter, in their own types; `places` receive the
     /// parameters that are written.
     pub(crate) fn invoke(
@@ -232,6 +266,10 @@ impl Body<'_, '_, '_> {
         for (param, (values, from)) in declared.sig.params.iter().zip(inputs) {
             if !param.is_input() {
                 continue;
+            }
+            if param.is_reference && from != param.ty {
+                let what = "a value for a parameter that is updated by atomic operations is";
+                return self.unsupported(span, what, declared.sig.ret);
             }
             let values = self.convert(values, from, param.ty, span);
             let values = if self.detached { self.detach(values) } else { values };
@@ -508,6 +546,11 @@ pub(crate) fn build_adapter(making: Making<'_, '_>, own: &FuncRef) -> Option<ir:
             (None, Some(decl)) => body.default_argument(decl, own),
             (None, None) => return None,
         };
+        if param.is_reference && from != param.ty {
+            let what = "a function that updates a parameter by atomic operations, for this requirement, is";
+            body.lw.unsupported(callee.span, what);
+            return None;
+        }
         args.extend(body.convert(values, from, param.ty, span));
     }
     let results = body.b.call_func(callee.func, &callee.results, &args);

@@ -83,7 +83,8 @@ pub(crate) struct FlatParam {
     pub(crate) diff: Option<Rc<DiffMap>>,
     /// The parameter is an element of the pack that `decl` declares.
     pub(crate) in_pack: bool,
-    /// The parameter is a pointer, for a `groupshared` reference in the source.
+    /// The parameter is a pointer to the place of its argument: a `groupshared` reference in the source, or updated by
+    /// atomic operations.
     pub(crate) is_reference: bool,
 }
 

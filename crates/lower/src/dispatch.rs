@@ -8,12 +8,13 @@
 use check::Resolved;
 use check::tables::{Callable, FuncRef};
 use check::types::{GenericArg, Ty, TyKind};
-use ir::{Function, Op, Type, Value};
+use ir::{Func, Function, Op, Type, Value};
+use rustc_hash::FxHashSet;
 use syntax::ast::{AccessorKind, DeclKind};
 use syntax::{ExprId, Span};
 
 use crate::body::Body;
-use crate::declared::{Declared, Role};
+use crate::declared::{Declared, Key, Role};
 use crate::existential::Existential;
 use crate::flat::take;
 use crate::lowerer::{Lowerer, Making, ir_span};
@@ -80,6 +81,30 @@ impl Lowerer<'_> {
             }
         }
         None
+    }
+
+    /// Keeps the place of the first call of a function with these generic arguments.
+    pub(crate) fn note_first_call(&mut self, f: &FuncRef, callee: Func, caller: Option<Func>, span: Span) {
+        if !f.args.is_empty() && Some(callee) != caller {
+            self.first_calls.entry(callee).or_insert((caller, span));
+        }
+    }
+
+    /// The call by which code that is not generic came to a generic function, if `func` is one: what is wrong with its
+    /// generic arguments is said there.
+    pub(crate) fn call_from_outside(&self, func: Func) -> Option<Span> {
+        let (mut at, mut call) = (func, None);
+        let mut seen = FxHashSet::default();
+        while let Some(Key::Callable(Callable::Func(f))) = self.key_of(at)
+            && !f.args.is_empty()
+            && seen.insert(at)
+        {
+            let &(caller, span) = self.first_calls.get(&at)?;
+            call = Some(span);
+            let Some(caller) = caller else { break };
+            at = caller;
+        }
+        call
     }
 
     /// Keeps the place of a call that a diagnostic may be about.
@@ -389,6 +414,12 @@ impl Body<'_, '_, '_> {
         for (k, param) in callee.sig.params.iter().enumerate().filter(|p| p.1.is_input()) {
             let Some(values) = bound.get(k + skip).cloned() else { continue };
             let from = declared.sig.params[k + skip].ty;
+            if param.is_reference && from != param.ty {
+                let what =
+                    "an atomic operation on a parameter that is a copy, as in any call by an interface, is";
+                self.lw.unsupported(callee.span, what);
+                return Vec::new();
+            }
             args.extend(self.open_as(values, from, param.ty, opened, operand(k + skip), span));
         }
         if !self.fit(&args, &callee.params) {

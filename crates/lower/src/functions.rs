@@ -8,7 +8,7 @@ use std::rc::Rc;
 use check::signature::Signature;
 use check::tables::{Callable, DiffOp, FuncRef};
 use check::types::{Ty, TyKind};
-use check::{Direction, Resolved, View};
+use check::{Direction, ParamSig, Resolved, View};
 use ir::{Function, Inline, Prefer, Slot, Types};
 use syntax::ast::{DeclKind, Modifiers};
 use syntax::{DeclId, Span};
@@ -87,12 +87,17 @@ impl Lowerer<'_> {
         })
     }
 
-    /// Flattens a signature with concrete types.
-    pub(crate) fn flatten(&mut self, types: &mut Types, sig: &Signature) -> FlatSig {
+    /// Flattens a signature with concrete types. The parameters `in_place` are updated by atomic operations.
+    fn flatten(&mut self, types: &mut Types, sig: &Signature, in_place: &[Option<DeclId>]) -> FlatSig {
         let mut params = Vec::new();
+        let is_in_place = |p: &ParamSig| p.dir.is_written() && !p.has_tangent() && in_place.contains(&p.decl);
         if let Some(this) = &sig.this {
-            let diff = if this.has_tangent() { self.diff_map(types, this.ty) } else { None };
-            params.push(FlatParam { diff, ..FlatParam::new("this", this.ty, this.dir) });
+            if is_in_place(this) {
+                params.push(self.reference_param("this", None, this.ty));
+            } else {
+                let diff = if this.has_tangent() { self.diff_map(types, this.ty) } else { None };
+                params.push(FlatParam { diff, ..FlatParam::new("this", this.ty, this.dir) });
+            }
         }
         for (k, param) in sig.params.iter().enumerate() {
             let name = match param.decl {
@@ -108,12 +113,10 @@ impl Lowerer<'_> {
             };
             let decl = param.decl;
             // A reference to shared memory is no copy: other threads write there, too.
-            let is_reference = matches!(param.dir, Direction::Ref | Direction::ConstRef)
+            let is_shared = matches!(param.dir, Direction::Ref | Direction::ConstRef)
                 && decl.is_some_and(|d| self.program.ast.decls[d].modifiers.has(Modifiers::GROUPSHARED));
-            if is_reference {
-                let ty = self.program.types.intern(TyKind::Pointer(param.ty));
-                let param = FlatParam::new(&name, ty, Direction::In);
-                params.push(FlatParam { decl, is_reference, ..param });
+            if is_shared || is_in_place(param) {
+                params.push(self.reference_param(&name, decl, param.ty));
                 continue;
             }
             let in_pack = matches!(self.program.types[param.ty], TyKind::Pack(_));
@@ -121,11 +124,31 @@ impl Lowerer<'_> {
             for (idx, ty) in parts.into_iter().enumerate() {
                 let diff = if param.has_tangent() { self.diff_map(types, ty) } else { None };
                 let name = if in_pack { format!("{name}_{idx}") } else { name.clone() };
-                params.push(FlatParam { name, decl, ty, dir, diff, in_pack, is_reference });
+                params.push(FlatParam { name, decl, ty, dir, diff, in_pack, is_reference: false });
             }
         }
         let ret_diff = if sig.returns_differential() { self.diff_map(types, sig.ret) } else { None };
         FlatSig { params, has_this: sig.this.is_some(), ret_diff, ..FlatSig::returning(sig.ret) }
+    }
+
+    /// A parameter that is the place of its argument.
+    fn reference_param(&mut self, name: &str, decl: Option<DeclId>, of: Ty) -> FlatParam {
+        let ty = self.program.types.intern(TyKind::Pointer(of));
+        FlatParam { decl, is_reference: true, ..FlatParam::new(name, ty, Direction::In) }
+    }
+
+    /// The parameters of a function that are updated in place; a derivative cannot be taken of such a function.
+    fn in_place(&mut self, callable: &Callable) -> Rc<[Option<DeclId>]> {
+        let Some(f) = callable.function().cloned() else { return Rc::default() };
+        let in_place = self.program.updated_in_place(f.decl);
+        if !in_place.is_empty() && matches!(callable, Callable::Derived(..)) {
+            let span = self.program.name_span(f.decl);
+            self.unsupported(
+                span,
+                "a derivative of a function with an atomic operation on one of its parameters is",
+            );
+        }
+        in_place
     }
 
     /// The slots for the leaves of a value.
@@ -157,7 +180,8 @@ impl Lowerer<'_> {
             return declared.clone();
         }
         let sig = self.program.callable_signature(callable);
-        let mut sig = self.flatten(types, &sig);
+        let in_place = self.in_place(callable);
+        let mut sig = self.flatten(types, &sig, &in_place);
         sig.error = self.optional_error(types, callable);
         if let Some(ty) = self.needs_object(callable) {
             sig.params.insert(0, FlatParam::new("object", ty, Direction::In));

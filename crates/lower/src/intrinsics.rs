@@ -503,7 +503,11 @@ impl Body<'_, '_, '_> {
         let out = out.map(|e| self.place(e));
         self.b.span = ir_span(span);
         let PlaceKind::Memory(memory) = &place.kind else {
-            return self.unsupported(span, "an atomic operation on what is not memory is", ty);
+            let values = self.unsupported(span, "an atomic operation on what is not memory is", ty);
+            self.lw.help(
+                "it takes a place in a buffer or in `groupshared` memory, also as an `inout` parameter or by `this` of a `[mutating]` method",
+            );
+            return values;
         };
         let old = self.atomic_memory(op, memory, &operands, place.ty);
         self.step_together(memory);

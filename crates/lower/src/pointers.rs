@@ -33,6 +33,7 @@ impl Body<'_, '_, '_> {
                 | Meaning::TupleField { base, .. }
                 | Meaning::PairField { base, .. }
                 | Meaning::Swizzle { base, .. }
+                | Meaning::MatrixSwizzle { base, .. }
                 | Meaning::Index { base, .. } => *base,
                 Meaning::Same(inner) | Meaning::NoDiff(inner) => *inner,
                 _ => return,
@@ -90,13 +91,17 @@ impl Body<'_, '_, '_> {
     /// The address of a place as a pointer of a type; `e` is where it is taken.
     pub(crate) fn address_as(&mut self, e: ExprId, of: ExprId, pointer: Ty) -> Vec<Value> {
         let place = self.place(of);
+        let span = self.span_of(e);
+        self.address_of_place(place, pointer, span)
+    }
+
+    /// The address of a place, as a pointer of a type.
+    pub(crate) fn address_of_place(&mut self, place: Place, pointer: Ty, span: syntax::Span) -> Vec<Value> {
         let target = self.layout(pointer).leaves.first().map(|leaf| leaf.ty);
         let (PlaceKind::Memory(memory), Some(target)) = (place.kind, target) else {
-            let span = self.span_of(e);
             return self.unsupported(span, "the address of this expression is", pointer);
         };
         if memory.row.is_some() {
-            let span = self.span_of(e);
             let rows =
                 self.unsupported(span, "the address of a row of a matrix that lies in columns is", pointer);
             self.lw.help("its numbers do not lie one after the other: take the address of one of them");
@@ -106,7 +111,6 @@ impl Body<'_, '_, '_> {
         if let TypeData::Buffer(element) = self.b.types[target]
             && self.lies_in_columns(&memory) != self.lw.mem.lies_in_columns(element)
         {
-            let span = self.span_of(e);
             return self.unsupported(
                 span,
                 "the address of a `column_major` matrix through this name is",

@@ -116,6 +116,7 @@ impl Program {
             at = match info.meaning {
                 Meaning::Var(decl) => return self.is_automatic(decl).then_some(decl),
                 Meaning::Swizzle { base, ref comps } if comps.len() == 1 => base,
+                Meaning::MatrixSwizzle { base, ref comps } if comps.len() == 1 => base,
                 Meaning::Field { base: Some(base), .. }
                 | Meaning::TupleField { base, .. }
                 | Meaning::PairField { base, .. }

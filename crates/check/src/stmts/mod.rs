@@ -3,5 +3,6 @@
 mod aliases;
 mod chosen;
 mod exceptions;
+mod in_place;
 mod statements;
 mod target;
