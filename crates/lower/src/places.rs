@@ -209,19 +209,16 @@ impl Body<'_, '_, '_> {
         if let Some(place) = self.block_place(&place, own, seen) {
             return place;
         }
-        match self.lw.program.types[own].clone() {
-            TyKind::Struct(..) => {
-                let (whole, base) = (self.layout(own), self.layout(seen));
-                // The leaves of the base come first.
-                let is_prefix = base.leaves.len() <= whole.leaves.len()
-                    && base.leaves.iter().zip(&whole.leaves).all(|(a, b)| a.ty == b.ty);
-                if let (true, PlaceKind::Slots { start, indices, .. }) = (is_prefix, &place.kind) {
-                    let (len, indices) = (base.leaves.len(), indices.clone());
-                    let kind = PlaceKind::Slots { start: *start, len, indices, stale: Vec::new() };
-                    return Place { ty: seen, kind };
-                }
+        if let TyKind::Struct(..) = self.lw.program.types[own] {
+            let (whole, base) = (self.layout(own), self.layout(seen));
+            // The leaves of the base come first.
+            let is_prefix = base.leaves.len() <= whole.leaves.len()
+                && base.leaves.iter().zip(&whole.leaves).all(|(a, b)| a.ty == b.ty);
+            if let (true, PlaceKind::Slots { start, indices, .. }) = (is_prefix, &place.kind) {
+                let (len, indices) = (base.leaves.len(), indices.clone());
+                let kind = PlaceKind::Slots { start: *start, len, indices, stale: Vec::new() };
+                return Place { ty: seen, kind };
             }
-            _ => {}
         }
         let values = self.read(&place);
         let span = self.span_of(e);
