@@ -1,7 +1,5 @@
 //! `build`: compiles a library of C functions, or a module of WebAssembly.
 
-use std::path::Path;
-
 #[cfg(feature = "llvm")]
 use driver::build::{self, Options, Prefixed};
 use driver::error::Failure;
@@ -46,12 +44,8 @@ fn packed(args: &BuildArgs, session: &mut driver::session::Session) -> Result<u8
     }
     let mut own = session.fresh();
     let loaded = pipeline::load(&mut own, &args.source.file)?;
-    if own
-        .sources
-        .files
-        .iter()
-        .any(|file| Path::new(&file.path).starts_with(&args.source.file) && file.module.is_some())
-    {
+    let file = loaded.program.ast.files[loaded.file].file;
+    if own.sources.files[file.0 as usize].module.is_some() {
         return Err(Stop::Usage(format!("`{}` is a compiled module already", args.source.file.display())));
     }
     files::write(&args.output, &own.packed(&loaded.program, loaded.file).to_bytes())?;

@@ -149,6 +149,8 @@ pub(crate) struct Queries {
     pub(crate) retroactive: Memo<DeclId, bool>,
     /// Functions mapped to true if their results are made from the bits of arguments.
     pub(crate) bits: Memo<DeclId, bool>,
+    /// Functions without differentiable inputs mapped to true if they read memory that has derivatives.
+    pub(crate) reads_derivatives: Memo<DeclId, bool>,
     /// The parameters of functions that atomic operations update: see [`crate::stmts`].
     pub(crate) in_place: Memo<DeclId, Rc<[Option<DeclId>]>>,
     /// Declarations whose code has been checked.

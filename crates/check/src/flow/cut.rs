@@ -15,6 +15,7 @@ use syntax::ast::DeclKind;
 use syntax::{DeclId, Diagnostic, ExprId, Span};
 
 use crate::flow::{Direction, Flow, Mark};
+use crate::program::Program;
 use crate::signature::Signature;
 use crate::tables::{Arg, Callable, Initializer, Meaning};
 use crate::types::follow_up::text;
@@ -83,7 +84,8 @@ impl Flow<'_> {
         let Some(place) = self.place(expr) else {
             let base = self.base(expr)?;
             let whole = self.p.tables.exprs[base].ty;
-            let is_of_it = self.has_number(ty, Scalar::is_float) || !self.has_number(whole, Scalar::is_float);
+            let is_of_it =
+                self.has_number(ty, Scalar::has_fraction) || !self.has_number(whole, Scalar::is_float);
             return (is_of_it && self.is_cut(base)).then_some(whole);
         };
         let (decl, part) = place.key;
@@ -91,8 +93,8 @@ impl Flow<'_> {
         let is_cut = !place.plain
             && self.has(Mark::Cut, place.key)
             && (self.places.contains(&(Mark::Cut, decl, part))
-                || self.has_number(ty, Scalar::is_float)
-                || !self.has_number(whole, Scalar::is_float));
+                || self.has_number(ty, Scalar::has_fraction)
+                || !self.has_number(whole, Scalar::has_fraction));
         if !is_cut {
             return None;
         }
@@ -115,7 +117,7 @@ impl Flow<'_> {
         }
         let is_lost = self.carried.contains(&part)
             && !self.may_carry(whole)
-            && self.has_number(whole, Scalar::is_float);
+            && self.has_number(whole, Scalar::has_fraction);
         is_lost.then_some(whole)
     }
 
@@ -164,7 +166,7 @@ impl Flow<'_> {
         let cuts = |flow: &mut Self, ty: Ty| match by {
             Some(_) => by.filter(|_| flow.has_number(ty, |_| true)),
             None if flow.may_carry(ty) => None,
-            None if flow.has_number(ty, Scalar::is_float) => Some(ty),
+            None if flow.has_number(ty, Scalar::has_fraction) => Some(ty),
             None => {
                 let is_bits = flow.has_number(ty, |_| true)
                     && matches!(func, Callable::Func(f) if flow.takes_bits(f.decl));
@@ -211,7 +213,7 @@ impl Flow<'_> {
         if let Some(place) = self.place(target) {
             self.cuts.assigned.insert(place.key.0);
         }
-        if self.is_cut(value) || carried && self.place(target).is_none() {
+        if self.is_cut(value) || carried && self.place(target).is_none() && !self.is_set_elsewhere(target) {
             self.mark_cut(target);
         }
     }
@@ -238,7 +240,8 @@ impl Flow<'_> {
         if self.is_half(expr) || self.p.is_reported("E41022", span) {
             return;
         }
-        let is_bits = !self.has_number(by, Scalar::is_float);
+        let is_bits = !self.has_number(by, Scalar::has_fraction);
+        let is_stored = self.has_number(by, Scalar::is_stored) && !self.has_number(by, Scalar::is_float);
         let name = self.p.shown(by);
         let (message, help) = if is_bits {
             (
@@ -251,7 +254,14 @@ impl Flow<'_> {
         } else {
             (
                 text!("the derivative is zero here: this was kept in '{}', which has none", name),
-                "make that type 'IDifferentiable', or write 'detach' or 'no_diff' if zero is meant",
+                match is_stored {
+                    true => {
+                        "keep it in a 'half' or a 'float', or write 'detach' or 'no_diff' if zero is meant"
+                    }
+                    false => {
+                        "make that type 'IDifferentiable', or write 'detach' or 'no_diff' if zero is meant"
+                    }
+                },
             )
         };
         self.report(Diagnostic::warning("E41033", span, message).help(help));
@@ -293,17 +303,24 @@ impl Flow<'_> {
         ["as", "pack", "f32tof16", "bit_cast", "reinterpret"].iter().any(|word| name.starts_with(word))
     }
 
-    /// Returns true if values of a type contain a scalar that satisfies the predicate. A type that is not
-    /// known may do so.
+    /// Returns true if values of a type contain a scalar that satisfies the predicate, for the arguments of this instance.
     pub(crate) fn has_number(&mut self, ty: Ty, is_it: impl Fn(Scalar) -> bool) -> bool {
         let ty = self.p.substitute(ty, &self.subst);
+        self.p.has_number(ty, is_it)
+    }
+}
+
+impl Program {
+    /// Returns true if values of a type contain a scalar that satisfies the predicate. A type that is not
+    /// known may do so.
+    pub(super) fn has_number(&mut self, ty: Ty, is_it: impl Fn(Scalar) -> bool) -> bool {
         let mut seen = FxHashSet::default();
         let mut open = vec![ty];
         while let Some(ty) = open.pop() {
             if !seen.insert(ty) {
                 continue;
             }
-            match self.p.types[ty].clone() {
+            match self.types[ty].clone() {
                 TyKind::Scalar(scalar) if scalar != Scalar::Bool && is_it(scalar) => return true,
                 TyKind::Vector(of, _)
                 | TyKind::Matrix(of, ..)
@@ -312,7 +329,7 @@ impl Flow<'_> {
                 | TyKind::DiffPair(of)
                 | TyKind::SynthDiff(of) => open.push(of),
                 TyKind::Tuple(parts) | TyKind::Pack(parts) => open.extend(parts),
-                TyKind::Struct(..) => open.extend(self.p.fields(ty).into_iter().map(|f| f.1)),
+                TyKind::Struct(..) => open.extend(self.fields(ty).into_iter().map(|f| f.1)),
                 TyKind::Interface(..) | TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..) => {
                     return true;
                 }

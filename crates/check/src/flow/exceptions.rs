@@ -49,7 +49,7 @@ impl Flow<'_> {
         let ty = self.variable_ty(var);
         if self.may_carry(ty) {
             self.carry((var, None));
-        } else if self.has_number(ty, Scalar::is_float) {
+        } else if self.has_number(ty, Scalar::has_fraction) {
             self.places.insert((Mark::Cut, var, None));
         }
     }

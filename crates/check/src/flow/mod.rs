@@ -35,9 +35,9 @@ use syntax::{DeclId, Diagnostic, ExprId, StmtId};
 
 use crate::flow::cut::Cuts;
 use crate::program::Program;
-use crate::signature::{Level, Subst, Tangent};
-use crate::tables::{FuncRef, Meaning};
-use crate::types::{Ty, TyKind, Val};
+use crate::signature::{Level, ParamSig, Subst, Tangent};
+use crate::tables::{Callable, FuncRef, Meaning};
+use crate::types::{Scalar, Ty, TyKind, Val};
 use crate::view::View;
 
 /// A part of a variable.
@@ -188,6 +188,45 @@ impl Program {
             flow.solve(&graph);
             flow.carried
         })
+    }
+
+    /// Returns true if a function without differentiable inputs has a derivative: that of the memory that it reads, which its
+    /// author states (`DiffTensorView.load`), for the function or for one that it calls.
+    pub(crate) fn reads_derivatives(&mut self, func: &FuncRef, view: View) -> bool {
+        let signature = self.func_signature(func);
+        let mut is_input = |p: &ParamSig| {
+            p.dir != crate::Direction::Out
+                && !p.no_diff
+                && (p.has_tangent() || self.has_number(p.ty, Scalar::has_fraction))
+        };
+        if signature.params.iter().any(&mut is_input) || signature.has_differentiable_this() {
+            return false;
+        }
+        let derivatives = self.derivatives_of(func, view);
+        if derivatives.fwd.is_some() || derivatives.bwd.is_some() {
+            return true;
+        }
+        let decl = func.decl;
+        if let Some(&known) = self.queries.reads_derivatives.get(&decl) {
+            return known;
+        }
+        // A recursive call contributes what the other calls do, and chains of calls are only followed to this depth.
+        let body = self.body_of(decl).filter(|_| self.level(decl) != Level::None);
+        let Some(body) = body.filter(|_| self.queries.reads_derivatives.open().len() <= 32) else {
+            return false;
+        };
+        self.queries.reads_derivatives.begin_as(&decl, false);
+        self.body(decl);
+        let found = self.body_parts(body).0.into_iter().any(|e| {
+            let callee = match self.tables.exprs[e].meaning.clone() {
+                Meaning::Call { func: Callable::Func(callee), .. } => Some(callee),
+                Meaning::Property { member, .. } => self.declared_accessors(&member).get,
+                _ => None,
+            };
+            callee.is_some_and(|callee| self.reads_derivatives(&callee, view))
+        });
+        self.queries.reads_derivatives.finish(&decl, found);
+        found
     }
 
     /// Returns true if a function computes its result from the bits of numbers in its arguments. The function

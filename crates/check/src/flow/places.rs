@@ -164,6 +164,9 @@ impl Flow<'_> {
         if self.direction == Direction::Forward || !self.has_tangent(target) {
             return false;
         }
+        if self.is_set_elsewhere(target) {
+            return true;
+        }
         if let Some(place) = self.place(target) {
             return self.holds(place.key);
         }
@@ -171,6 +174,23 @@ impl Flow<'_> {
             return places.into_iter().any(|place| self.place_needed(place));
         }
         self.variable(target).is_some_and(|decl| self.holds((decl, None)))
+    }
+
+    /// Returns true if a place, or what it is a part of, is set by a differentiable function that changes nothing here
+    /// (`p[i]` of a `DiffPtr`): it sets memory elsewhere, which whoever reads it has the derivative of.
+    pub(crate) fn is_set_elsewhere(&mut self, target: ExprId) -> bool {
+        let mut at = Some(target);
+        while let Some(expr) = at {
+            if let Meaning::Property { member, .. } = self.p.tables.exprs[expr].meaning.clone()
+                && let Some(set) = self.p.declared_accessors(&member).set
+                && self.p.level(set.decl) != Level::None
+                && !self.p.raw_signature(set.decl).is_mutating()
+            {
+                return true;
+            }
+            at = self.base(expr);
+        }
+        false
     }
 
     /// Visits the indices within a place, which are expressions of their own. The indices of accessors are

@@ -305,7 +305,8 @@ impl Flow<'_> {
         for arg in args.iter().flat_map(Arg::exprs) {
             carried |= self.expr(arg, needed);
         }
-        carried
+        let get = self.p.declared_accessors(&member).get;
+        carried || get.is_some_and(|get| self.p.reads_derivatives(&get, self.view))
     }
 
     /// Returns true for a function whose results are pointers. It moves their tangents alike, so it needs no
@@ -315,6 +316,23 @@ impl Flow<'_> {
         let results: Vec<Ty> = written.map(|p| p.ty).chain([signature.ret]).collect();
         let active: Vec<Ty> = results.into_iter().filter(|&ty| self.is_active_type(ty)).collect();
         !active.is_empty() && active.into_iter().all(|ty| !self.has_differential(ty))
+    }
+
+    /// Returns true for a function without results that has derivatives for what it does to memory: it writes through a
+    /// differentiable pointer, or its author says what its derivative is (`DiffPtr.store`, `DiffTensorView.store`).
+    fn only_stores(&mut self, func: &Callable, signature: &Signature) -> bool {
+        let Callable::Func(f) = func else { return false };
+        if signature.ret != Ty::VOID {
+            return false;
+        }
+        let derivatives = self.p.derivatives_of(f, self.view);
+        derivatives.fwd.is_some()
+            || derivatives.bwd.is_some()
+            || signature
+                .params
+                .iter()
+                .chain(&signature.this)
+                .any(|p| p.has_tangent() && !self.has_differential(p.ty))
     }
 
     fn call(
@@ -354,6 +372,7 @@ impl Flow<'_> {
                 && base.is_none()
                 && self.direction == Direction::Backward
                 && self.holds((self.decl, None));
+        let stores = differentiable && !writes && self.only_stores(func, &signature);
         let mut carried = false;
         // The parameters that have no derivative as declared but receive a value with one.
         let mut dropped: Vec<Option<DeclId>> = Vec::new();
@@ -390,8 +409,10 @@ impl Flow<'_> {
         for (arg, param) in args.iter().zip(&signature.params) {
             // If the call itself loses the derivative, losses within its arguments are not reported
             // separately.
-            let inner =
-                (needed || differentiable && writes) && !param.no_diff && param.has_tangent() && !is_detach;
+            let inner = (needed || stores || differentiable && writes)
+                && !param.no_diff
+                && param.has_tangent()
+                && !is_detach;
             for arg in arg.exprs() {
                 if differentiable && param.dir.is_written() && param.has_tangent() {
                     self.check_output(arg);
@@ -422,15 +443,8 @@ impl Flow<'_> {
         if is_detach {
             return false;
         }
-        // A user-defined derivative of a function without differentiable inputs is the derivative of the
-        // variables that it reads.
-        let has_inputs = signature.params.iter().any(|p| p.has_tangent() && p.dir != crate::Direction::Out)
-            || signature.has_differentiable_this();
-        if let (Callable::Func(f), false) = (func, has_inputs)
-            && !self.p.is_core(f.decl)
-        {
-            let derivatives = self.p.derivatives_of(f, self.view);
-            carried |= derivatives.fwd.is_some() || derivatives.bwd.is_some();
+        if let Callable::Func(f) = func {
+            carried = carried || self.p.reads_derivatives(f, self.view);
         }
         self.cut_call(expr, func, (base, args), &signature, carried);
         if carried && differentiable && mutates && base.is_none() {

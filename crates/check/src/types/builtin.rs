@@ -144,6 +144,11 @@ impl Scalar {
         self.kinds() == STORED
     }
 
+    /// Returns true for floating-point types of both kinds.
+    pub(crate) fn has_fraction(self) -> bool {
+        self.is_float() || self.is_stored()
+    }
+
     /// Returns true for integer types, except `bool`.
     pub fn is_int(self) -> bool {
         self.kinds() & (SIGNED | UNSIGNED) != 0

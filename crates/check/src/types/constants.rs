@@ -305,7 +305,7 @@ fn wrap(value: i64, scalar: Scalar) -> i64 {
     let unused = 64 - 8 * scalar.size();
     match scalar {
         Scalar::Bool => i64::from(value != 0),
-        _ if scalar.is_float() || scalar.is_stored() => value,
+        _ if scalar.has_fraction() => value,
         _ if scalar.is_signed() => value << unused >> unused,
         _ => ((value << unused) as u64 >> unused) as i64,
     }

@@ -5,9 +5,8 @@
 //! each node was in its file.
 //!
 //! The content is a table of names, then the nodes of each arena in order, declarations with what side tables say of
-//! them. A number takes a byte
-//! for every seven bits; a reference to a node is the difference from the reference before it in the same arena, and a
-//! location that from the location before it, so that most of them take one byte.
+//! them. A number takes a byte for every seven bits; a reference to a node is the difference from the reference before
+//! it in the same arena, and a location that from the location before it, so that most of them take one byte.
 //!
 //! Nothing is believed: `read` returns `None` for bytes that are no tree, whatever they are. Every reference is to a
 //! node that is there, and `shape` checks what the parser guarantees and others rely on.
@@ -132,7 +131,7 @@ struct Edges {
     parts: Vec<u32>,
 }
 
-/// What can be a part of a tree. `take` reads what `put` has written.
+/// A part of a tree: `take` reads what `put` has written.
 trait Stored: Sized {
     fn put(&self, w: &mut Writer<'_>);
     fn take(r: &mut Reader<'_>) -> Option<Self>;
@@ -157,7 +156,7 @@ struct Writer<'a> {
 }
 
 struct Reader<'a> {
-    /// What is left.
+    /// The bytes that are left.
     bytes: &'a [u8],
     names: Vec<Symbol>,
     files: &'a [(FileId, u32)],

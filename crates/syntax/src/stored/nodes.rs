@@ -1,11 +1,11 @@
-//! What the nodes of the tree consist of. Each table names all fields and variants of a type: the compiler lists what
+//! The fields of the nodes of the tree. Each table names all fields and variants of a type: the compiler lists what
 //! is missing, and the text of the tables tells one form of the tree from another.
 
 use super::{Reader, Stored, Writer};
 use crate::ast::*;
 use crate::warnings::{Level, Stored as Levels};
 
-/// What side tables say of a declaration.
+/// The entries of side tables for a declaration.
 pub(super) struct Facts {
     pub(super) throws: Option<ExprId>,
     pub(super) semantic: Option<Symbol>,

@@ -1,5 +1,5 @@
-//! What every tree of the parser has, and other stages rely on: parts that contain each other in no circle and not too
-//! deeply, and declarations only where their kind can be.
+//! The properties of every tree of the parser that other stages rely on: parts that contain each other in no circle and
+//! not too deeply, and declarations only where their kind can be.
 
 use super::*;
 use crate::parser::MAX_NESTING;
