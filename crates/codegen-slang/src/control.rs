@@ -195,21 +195,19 @@ impl Writer<'_> {
             }
         }
         while !next.is_empty() {
-            // One that no other assignment reads can be changed now.
-            let free = (0..next.len()).find(|&k| {
-                next.iter()
-                    .enumerate()
-                    .all(|(other, (_, _, text, _))| other == k || !mentions(text, &next[k].1))
-            });
-            let at = free.unwrap_or(0);
-            if free.is_none() {
-                let (_, name, text, v) = next[0].clone();
+            // A place that no other assignment reads can be changed now.
+            let reads = |a: usize, b: usize| a != b && mentions(&next[a].2, &next[b].1);
+            let all = 0..next.len();
+            let Some(at) = all.clone().find(|&k| !all.clone().any(|other| reads(other, k))) else {
+                // Each is read by another, so one that reads another is computed before.
+                let reader = all.clone().find(|&k| all.clone().any(|other| reads(k, other))).unwrap_or(0);
+                let (_, name, text, v) = next[reader].clone();
                 let temporary = self.temporary(&format!("next_{name}"));
                 let declaration = self.declaration(self.src.ty(v), &temporary, v)?;
                 self.line(&format!("{declaration} = {text};"));
-                next[0].2 = temporary;
+                next[reader].2 = temporary;
                 continue;
-            }
+            };
             let (_, name, text, v) = next.remove(at);
             let end = place.end;
             let from =
