@@ -11,7 +11,8 @@
 //! after it ([`optimise`], then [`finish`]); a step that only serves derivatives is left out before.
 //!
 //! 1. **inline** calls.
-//! 2. **fold**, **licm**, **unroll**, again and again while they change something, up to a few times.
+//! 2. **fold**, **fuse-branches** (after), **licm**, **unroll**, again and again while they change something, up to a
+//!    few times.
 //!    *fold* is **simplify**, **scalarize**, **cse**, **dce**: simplify makes constants, which
 //!    make indices constant, which lets scalarize turn cells into values, so that cse and simplify see
 //!    through former memory. unroll makes counters constant, which enables the same again.
@@ -35,6 +36,7 @@ mod copy_forwarding;
 mod deliver;
 mod differentials;
 mod finite;
+mod fuse_branches;
 pub mod inline;
 mod licm;
 pub mod math;
@@ -113,11 +115,12 @@ struct Context<'a> {
 type Pass = fn(&mut Types, &mut Function, &Context) -> bool;
 
 /// The passes over functions, by the names that tests and the command line use.
-const PASSES: [(&str, Pass); 17] = [
+const PASSES: [(&str, Pass); 18] = [
     ("simplify", |types, func, cx| simplify::run(types, func, cx.options)),
     ("scalarize", |types, func, _| scalarize::run(types, func)),
     ("cse", |types, func, cx| cse::run(types, func, cx.summaries)),
     ("dce", |_, func, cx| dce::run(func, cx.summaries)),
+    ("fuse-branches", |_, func, cx| fuse_branches::run(func, cx.summaries)),
     ("licm", |types, func, cx| licm::run(types, func, cx.summaries)),
     ("unroll", |types, func, cx| unroll::run(types, func, cx.unrolls_only_forced())),
     ("chains", |types, func, _| chains::run(types, func)),
@@ -239,7 +242,7 @@ fn optimise(types: &mut Types, func: &mut Function, cx: &Context) -> bool {
     } else {
         1
     } {
-        let folded = fold(types, func, cx);
+        let folded = fold(types, func, cx) | (is_after && fuse_branches::run(func, cx.summaries));
         stale = licm::run(types, func, cx.summaries);
         changed = unroll::run(types, func, cx.unrolls_only_forced());
         if !(folded | stale | changed) {
