@@ -518,3 +518,32 @@ fn faster_code_takes_over_and_gives_the_same() {
     }
     assert!(lanes > 1, "LLVM's code took over");
 }
+
+/// The kernels of benches, which are larger than those of tests/run, compile on every backend in every width.
+#[test]
+fn kernels_of_benches_compile() {
+    let paths = test_support::programs(&["benches"]);
+    let compiled = on_all_cores(&paths, |path| {
+        let mut session = Session::new(FileOptions::default());
+        let Ok(mut loaded) = driver::pipeline::load(&mut session, path) else { return 0 };
+        let entries = loaded.program.entry_points(loaded.file);
+        // A part of other programs.
+        if entries.is_empty() || loaded.errors().is_err() {
+            return 0;
+        }
+        let request = Request { entries, ..Request::default() };
+        let done = loaded.compile(&request, &Options::default()).and_then(|compiled| {
+            for (_, backend, width) in ways() {
+                let code = CodeOptions { lanes: Some(width), ..CodeOptions::default() };
+                Runner::with_options(compiled.module.clone(), backend, &code)?;
+            }
+            Ok(())
+        });
+        done.unwrap_or_else(|failure| match failure {
+            Failure::Program(all) => panic!("{}: {:?}", path.display(), all.first().map(|d| &d.message)),
+            Failure::Other(error) => panic!("{}: {error}", path.display()),
+        });
+        1
+    });
+    assert!(compiled.iter().sum::<usize>() > 20, "{compiled:?}");
+}
