@@ -29,7 +29,7 @@ const CORE: [(&str, &str); 5] = [
 /// lines `// Loaded for: …` at the start of a part list the words that, if they occur in a program, cause it to be
 /// read; a `*` matches all words with that beginning. The declarations of the part are then visible everywhere, like
 /// those of the core library.
-const PARTS: [(&str, &str); 19] = [
+const PARTS: [(&str, &str); 20] = [
     ("core/coopmattensors.slang", include_str!("../core/coopmattensors.slang")),
     ("core/coopmat.slang", include_str!("../core/coopmat.slang")),
     ("core/coopmatderivatives.slang", include_str!("../core/coopmatderivatives.slang")),
@@ -38,6 +38,7 @@ const PARTS: [(&str, &str); 19] = [
     ("core/smallfloats.slang", include_str!("../core/smallfloats.slang")),
     ("core/bytes.slang", include_str!("../core/bytes.slang")),
     ("core/textureshapes.slang", include_str!("../core/textureshapes.slang")),
+    ("core/texturevariants.slang", include_str!("../core/texturevariants.slang")),
     ("core/textures.slang", include_str!("../core/textures.slang")),
     ("core/graphics.slang", include_str!("../core/graphics.slang")),
     ("core/waves.slang", include_str!("../core/waves.slang")),

@@ -11,7 +11,7 @@ use crate::signature::Accessors;
 use crate::signature::Level;
 use crate::tables::Meaning;
 use crate::types::follow_up::text;
-use crate::types::{Ty, TyKind};
+use crate::types::{Ty, TyKind, Val};
 
 impl Program {
     /// Makes sure that the code belonging to a declaration is checked: a function's body and default
@@ -239,9 +239,15 @@ impl Checker<'_> {
             self.coerce(scrutinee, Ty::INT);
             ty = Ty::INT;
         }
+        // A vector of one component is that component.
+        if let &TyKind::Vector(element, Val::Int(1)) = &self.p.types[ty] {
+            self.coerce(scrutinee, element);
+            ty = element;
+        }
         let fits = match &self.p.types[ty] {
             TyKind::Scalar(scalar) => scalar.is_int(),
             TyKind::Enum(_) | TyKind::Error => true,
+            TyKind::Vector(..) | TyKind::Matrix(..) => false,
             _ => self.p.has_operators(ty),
         };
         if !fits {
