@@ -26,9 +26,9 @@ const CORE: [(&str, &str); 5] = [
 ];
 
 /// The parts of the library that are only read when a program needs them, each before those that it needs itself. The
-/// lines `// Loaded for: …` at the start of a part list the words that, if they occur in a program, cause it to be
-/// read; a `*` matches all words with that beginning. The declarations of the part are then visible everywhere, like
-/// those of the core library.
+/// lines `// Loaded for: …` at the start of a part list the words that, if they occur in a program (not in the files
+/// above), cause it to be read; a `*` matches all words with that beginning. The declarations of the part are then
+/// visible everywhere, like those of the core library.
 const PARTS: [(&str, &str); 20] = [
     ("core/coopmattensors.slang", include_str!("../core/coopmattensors.slang")),
     ("core/coopmat.slang", include_str!("../core/coopmat.slang")),
@@ -178,6 +178,8 @@ impl Session {
             indices.push(self.parse_library(path, text, &mut ast, &mut diagnostics));
         }
         let mut program = Program::new(ast, &indices);
+        // The files above may contain words of parts of the library, which they do not need.
+        program.ast.symbols.forget_occurrences();
         program.host_has_columns = self.options.matrices_in_columns;
         program.has_high_bit_fields = self.options.high_bit_fields;
         program.lengths = self.options.lengths.iter().cloned().collect();
@@ -318,8 +320,8 @@ impl Session {
         for (k, (path, text)) in PARTS.into_iter().enumerate() {
             let symbols = &program.ast.symbols;
             let is_met = |word: &str| match word.strip_suffix('*') {
-                Some(start) => symbols.has_prefix(start),
-                None => symbols.find(word).is_some(),
+                Some(start) => symbols.occurs_from(start),
+                None => symbols.occurs(word),
             };
             if self.has_part[k] || !words(text).any(is_met) {
                 continue;
@@ -553,13 +555,28 @@ fn from_utf16(bytes: &[u8]) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{PARTS, from_utf16, replaced_in_code, words};
+    use super::{CORE, FileOptions, PARTS, Session, from_utf16, replaced_in_code, words};
 
     #[test]
     fn each_part_is_loaded_for_something() {
         for (path, text) in PARTS {
             assert!(words(text).count() > 0, "{path}");
         }
+    }
+
+    /// The library's own files contain words for which parts are read.
+    #[test]
+    fn parts_are_read_for_words_of_the_program_only() {
+        let parts_for = |text: &str| {
+            let mut session = Session::new(FileOptions::default());
+            let mut program = session.program();
+            session.load_text(&mut program, "a.slang", text.into(), ".".as_ref());
+            let is_read = |k: &usize| session.has_part[*k];
+            (0..PARTS.len()).filter(is_read).map(|k| PARTS[k].0).collect::<Vec<_>>()
+        };
+        assert!(CORE.iter().any(|(_, text)| text.contains("fabs")));
+        assert_eq!(parts_for("float f(float x) { return abs(x); }"), [""; 0]);
+        assert_eq!(parts_for("float f(float x) { return fabs(x); }"), ["core/cuda.slang"]);
     }
 
     #[test]

@@ -44,11 +44,15 @@ entity_impl!(DeclId, "decl");
 #[derive(Clone, Debug)]
 pub struct Symbols {
     set: IndexSet<Box<str>, FxBuildHasher>,
+    /// For each name, true if it occurs in a file that was read since [`Self::forget_occurrences`].
+    occurs: Vec<bool>,
 }
 
 impl Default for Symbols {
     fn default() -> Symbols {
-        Symbols { set: crate::keywords::NAMES.iter().map(|&name| name.into()).collect() }
+        let set: IndexSet<Box<str>, FxBuildHasher> =
+            crate::keywords::NAMES.iter().map(|&name| name.into()).collect();
+        Symbols { occurs: vec![false; set.len()], set }
     }
 }
 
@@ -68,14 +72,26 @@ impl Symbols {
     /// The symbol of a name.
     pub fn intern(&mut self, name: &str) -> Symbol {
         if let Some(idx) = self.set.get_index_of(name) {
+            self.occurs[idx] = true;
             return Symbol(idx as u32);
         }
+        self.occurs.push(true);
         Symbol(self.set.insert_full(name.into()).0 as u32)
     }
 
-    /// Returns true if any file contains a name with this prefix.
-    pub fn has_prefix(&self, start: &str) -> bool {
-        self.set.iter().any(|name| name.starts_with(start))
+    /// From here on, names that earlier files contain do not count as occurrences.
+    pub fn forget_occurrences(&mut self) {
+        self.occurs.fill(false);
+    }
+
+    /// Returns true if a file that was read since [`Self::forget_occurrences`] contains a name.
+    pub fn occurs(&self, name: &str) -> bool {
+        self.set.get_index_of(name).is_some_and(|idx| self.occurs[idx])
+    }
+
+    /// Returns true if a file that was read since [`Self::forget_occurrences`] contains a name with this prefix.
+    pub fn occurs_from(&self, start: &str) -> bool {
+        self.set.iter().zip(&self.occurs).any(|(name, occurs)| *occurs && name.starts_with(start))
     }
 
     /// The symbol of a name, if any file contains the name.
