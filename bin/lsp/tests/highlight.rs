@@ -41,6 +41,20 @@ fn tokens(editor: &Editor, data: &Value) -> Vec<(String, String, Vec<String>)> {
     found
 }
 
+/// Some attributes have longer names in the tree.
+#[test]
+fn attributes_are_as_long_as_they_are_written() {
+    let mut editor = Editor::start();
+    editor.open(
+        URI,
+        "[vk::binding(2, 0)] RWStructuredBuffer<float> a;\nlayout(binding = 1) buffer B { float b[]; };\n",
+    );
+    let full = editor.ask("textDocument/semanticTokens/full", json!({ "textDocument": { "uri": URI } }));
+    let found = tokens(&editor, &full["data"]);
+    let decorators: Vec<&str> = found.iter().filter(|t| t.1 == "decorator").map(|t| &t.0[..]).collect();
+    assert_eq!(decorators, ["vk::binding", "binding"]);
+}
+
 #[test]
 fn names_are_classified_by_what_they_refer_to() {
     let mut editor = Editor::start();

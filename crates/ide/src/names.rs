@@ -42,6 +42,13 @@ impl Analysis {
             || decls.iter().any(|&d| self.program.ast.decls[d].span.file == file)
     }
 
+    /// The name at the start of an attribute as it is written: some have other names in the tree (`layout(offset = 4)`).
+    fn attribute_name(&self, attribute: Span) -> Span {
+        let text = self.text(attribute);
+        let len = text.find(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':')).unwrap_or(text.len());
+        Span { end: attribute.start + len as u32, ..attribute }
+    }
+
     /// The names in a part of a file, in order. The declarations there have to have been checked.
     pub(crate) fn names_within(&mut self, file: FileId, start: u32, end: u32) -> Vec<Name> {
         let is_in =
@@ -71,8 +78,7 @@ impl Analysis {
         let mut arguments: Vec<(DeclId, ExprId)> = Vec::new();
         for (id, d) in ast.decls.iter().filter(|d| d.1.span.file == file) {
             for attribute in &d.attributes {
-                let len = ast.name(attribute.name).len() as u32;
-                let span = Span { end: attribute.span.start + len, ..attribute.span };
+                let span = self.attribute_name(attribute.span);
                 if is_in(span) {
                     names.push(Name { span, decl: None, ty: None, expr: None, is_attribute: true });
                 }
@@ -81,8 +87,7 @@ impl Analysis {
         }
         for stmt in ast.stmts.values().filter(|s| s.span.file == file) {
             for attribute in &stmt.attributes {
-                let len = ast.name(attribute.name).len() as u32;
-                let span = Span { end: attribute.span.start + len, ..attribute.span };
+                let span = self.attribute_name(attribute.span);
                 if is_in(span) {
                     names.push(Name { span, decl: None, ty: None, expr: None, is_attribute: true });
                 }
