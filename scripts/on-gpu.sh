@@ -80,7 +80,10 @@ run() {
     # Steps pass without a device that they need, so what is missing is said here.
     sed -n 's/^\(wgpu\|cuda\) is missing: /NOT RUN: all that needs `--backend \1`: /p' "$out/devices.txt" >>"$out/summary.txt"
     # Each program of tests/run on wgpu's first device and on NVIDIA's, beside the interpreter; and fits.
-    step programs timeout $((400 * patience)) bin/gpu --nocapture --test-threads 1
+    step programs timeout $((400 * patience)) bin/gpu --nocapture --test-threads 1 --skip matrix_units
+    # Products of cooperative matrices with `--matrix-units` beside those without, within a tolerance.
+    step matrix-units timeout $((100 * patience)) bin/gpu --nocapture matrix_units
+    grep '^NOT RUN' "$out/matrix-units.txt" >>"$out/summary.txt" || true
     local python
     python=$(command -v python3 || true)
     if [ -n "$python" ] && "$python" -c 'import numpy, pytest' 2>/dev/null; then

@@ -171,6 +171,95 @@ fn as_ptx(file: &TestFile) -> Result<Outcome, String> {
     outcome_by(file, 2, &|module| Runner::on_cuda(module, device(), &CodeOptions::default()))
 }
 
+/// The largest accepted error of sums that matrix units make, relative to the larger number or to 1: four units in the
+/// last place of a half. They add products in another order than a processor, and cut off digits in between.
+#[cfg(feature = "cuda")]
+const UNITS_TOLERANCE: f64 = 4e-3;
+
+/// Products of cooperative matrices are nearly the same with matrix units and without, on NVIDIA's first device from
+/// sm_80 on and on the simulated one; the same to the last bit where sums are exact, as in the programs of tests/run.
+#[cfg(feature = "cuda")]
+#[test]
+fn matrix_units_give_nearly_the_same() {
+    use driver::launch::Runner;
+    use driver::pipeline::{Kind, Options};
+    use pullback_tests::commands::slang::{options, outcome_of};
+    let run = |file: &TestFile, on_device: Option<Backend>, matrix_units: bool| {
+        let options = Options { matrix_units, ..options(file, 2) }.for_device(Kind::Nvidia);
+        let device = || std::sync::Arc::new(pullback_tests::ptx::Device::default());
+        outcome_of(file, &options, &|module| match on_device {
+            Some(backend) => Runner::with_options(module, backend, &CodeOptions::default()),
+            None => Runner::on_cuda(module, device(), &CodeOptions::default()),
+        })
+    };
+    let has_units = |backend: &Backend| {
+        let devices = backend.devices().unwrap_or_default();
+        let kind = devices.first().and_then(|d| d.kind.strip_prefix("sm_")?.parse::<u32>().ok());
+        kind.is_some_and(|generation| generation >= 80)
+    };
+    let real = backends().into_iter().filter(|backend| backend.name() == "cuda" && has_units(backend));
+    let devices: Vec<Option<Backend>> = real.map(Some).chain([None]).collect();
+    if devices.len() == 1 {
+        eprintln!("NOT RUN: matrix units of a device, which exist from sm_80 on");
+    }
+    let path = std::env::temp_dir().join(format!("pullback-units-{}.slang", std::process::id()));
+    std::fs::write(&path, ROUNDED_PRODUCTS).expect("the program is written");
+    let rounded = TestFile::read(&path).expect("it is a test");
+    for &device in &devices {
+        let [with, without] =
+            [true, false].map(|units| run(&rounded, device, units).expect("it runs").text());
+        let (units, part) = distance(&with, &without, false).expect("there are as many numbers");
+        eprintln!("{device:?}: {units} units in the last place, {part:.1e}");
+        assert!(part <= UNITS_TOLERANCE, "{part}:\n{with}\ninstead of\n{without}");
+    }
+    std::fs::remove_file(&path).expect("the program is removed");
+
+    let mut compared = 0;
+    for (name, file) in programs().filter(|(name, _)| name.contains("/cooperative-")) {
+        let wanted = outcome(&file, Backend::INTERP).expect("it runs");
+        for &device in &devices {
+            let found = run(&file, device, true).unwrap_or_else(|why| panic!("{name}: {why}"));
+            assert_eq!(found.text(), wanted, "{name} on {device:?}");
+        }
+        compared += 1;
+    }
+    assert!(compared > 0 || std::env::var_os("PULLBACK_ONLY").is_some(), "there are programs");
+}
+
+/// Products whose sums are rounded, and their derivatives.
+#[cfg(feature = "cuda")]
+const ROUNDED_PRODUCTS: &str = "// test run
+// bind: x=zeros:1024
+// bind: y=zeros:1024
+// bind: z=zeros:1024
+// bind: h=zeros:1536
+using namespace linalg;
+RWStructuredBuffer<float> x; RWStructuredBuffer<float> y; RWStructuredBuffer<float> z; RWStructuredBuffer<half> h;
+static const CoopMatMatrixLayout Rows = CoopMatMatrixLayout.RowMajor;
+typealias L<T : ICoopElement> = CoopMat<T, MemoryScope.Subgroup, 16, 32, CoopMatMatrixUse.MatrixA>;
+typealias R<T : ICoopElement> = CoopMat<T, MemoryScope.Subgroup, 32, 16, CoopMatMatrixUse.MatrixB>;
+typealias S<T : ICoopElement> = CoopMat<T, MemoryScope.Subgroup, 16, 16, CoopMatMatrixUse.MatrixAccumulator>;
+[Differentiable] S<half> f(L<half> a, R<half> b, S<half> c) { return coopMatMulAdd<half, false>(a, b, c); }
+[numthreads(32, 1, 1)] void main(uint t : SV_GroupIndex)
+{
+    for (uint i = t; i < 1024; i += 32)
+        x[i] = float(i * 37 % 101) / 101.0 - 0.5;
+    GroupMemoryBarrierWithGroupSync();
+    let a = L<half>(L<float>.Load<Rows>(x, 0, 32));
+    let b = R<half>(R<float>.Load<Rows>(x, 100, 16));
+    let c = S<float>.Load<Rows>(x, 200, 16);
+    coopMatMulAdd<float, false>(a, b, c).Store<Rows>(y, 0, 16);
+    coopMatMulAdd<float, false>(L<BFloat16>(a), R<BFloat16>(b), c).Store<Rows>(z, 0, 16);
+    var pa = diffPair(a); var pb = diffPair(b); var pc = diffPair(S<half>(c));
+    bwd_diff(f)(pa, pb, pc, S<half>(c));
+    pa.d.Store<Rows>(h, 0, 32);
+    pb.d.Store<Rows>(h, 512, 16);
+    f(a, b, S<half>(c)).Store<Rows>(h, 1024, 16);
+    let forward = fwd_diff(f)(diffPair(a, pa.d), diffPair(b, pb.d), diffPair(S<half>(c), S<half>(c)));
+    forward.d.Store<Rows>(h, 1280, 16);
+}
+";
+
 /// Returns true if a device is a software implementation on the CPU, whose compiler takes minutes for some
 /// programs.
 fn in_software(backend: Backend) -> bool {

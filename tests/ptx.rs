@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use driver::gpu::{Target, emit_compiled};
-use driver::pipeline::Failure;
+use driver::pipeline::{Failure, Kind, Options};
 use driver::session::{FileOptions, Session};
-use pullback_tests::commands::slang::compile;
+use pullback_tests::commands::slang::{compile_with, options};
 use pullback_tests::file::{TestFile, programs};
 use pullback_tests::{floor, on_all_cores};
 
@@ -20,11 +20,17 @@ fn assemble(ptxas: &Path, text: &[u8]) -> Option<Result<(), String>> {
         std::thread::current().id()
     ));
     std::fs::write(&path, text).expect("the text is written");
-    let run = Command::new(ptxas).args(["-arch=sm_70", "-O0", "-o", "/dev/null"]).arg(&path).output();
+    let target = format!("-arch={}", generation(&String::from_utf8_lossy(text)));
+    let run = Command::new(ptxas).args([&*target, "-O0", "-o", "/dev/null"]).arg(&path).output();
     std::fs::remove_file(&path).expect("the text is removed");
     let output = run.ok()?;
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     Some(if output.status.success() { Ok(()) } else { Err(said) })
+}
+
+/// The generation that a text is for.
+fn generation(text: &str) -> &str {
+    text.lines().find_map(|line| line.strip_prefix(".target ")).expect("there is a target")
 }
 
 #[test]
@@ -63,9 +69,13 @@ enum Outcome {
 
 /// Writes a program of tests/run as PTX, as `--backend cuda` compiles it; `None` if it does not compile.
 fn outcome(file: &TestFile) -> Option<Outcome> {
+    outcome_with(file, &options(file, 2))
+}
+
+fn outcome_with(file: &TestFile, options: &Options) -> Option<Outcome> {
     let ptxas = std::env::var_os("PULLBACK_PTXAS").map_or_else(|| PathBuf::from("ptxas"), PathBuf::from);
     let mut session = Session::new(FileOptions::default());
-    let (_, compiled) = compile(file, 2, &mut session).ok()?;
+    let (_, compiled) = compile_with(file, options, &mut session).ok()?;
     Some(match emit_compiled(&session.sources, &compiled, None, Target::Ptx) {
         Ok(text) => match assemble(&ptxas, &text) {
             None => Outcome::Written,
@@ -81,30 +91,29 @@ fn outcome(file: &TestFile) -> Option<Outcome> {
 
 /// The PTX of a program, written in the same way as by the command line.
 fn emit(source: &str) -> String {
-    let Ok(text) = written(source) else { panic!("it is written") };
+    emit_with(source, &Options::default())
+}
+
+fn emit_with(source: &str, options: &Options) -> String {
+    let Ok(text) = written(source, options) else { panic!("it is written") };
     String::from_utf8(text).expect("it is text")
 }
 
 /// The reason why a program is not written.
 fn refusal(source: &str) -> String {
-    match written(source) {
+    match written(source, &Options::default()) {
         Err(Failure::Program(list)) => list.first().map_or(String::new(), |d| d.message.to_string()),
         Ok(_) | Err(Failure::Other(_)) => panic!("it is refused"),
     }
 }
 
-fn written(source: &str) -> Result<Vec<u8>, Failure> {
-    let path = std::env::temp_dir().join(format!("pullback-{}-{}.slang", std::process::id(), source.len()));
+fn written(source: &str, options: &Options) -> Result<Vec<u8>, Failure> {
+    let name = format!("pullback-{}-{:?}.slang", std::process::id(), std::thread::current().id());
+    let path = std::env::temp_dir().join(name);
     std::fs::write(&path, source).expect("the program is written");
     let mut session = Session::new(FileOptions::default());
     let mut loaded = driver::pipeline::load(&mut session, &path).unwrap_or_else(|_| panic!("it is read"));
-    let made = driver::gpu::emit(
-        &session.sources,
-        &mut loaded,
-        None,
-        Target::Ptx,
-        &driver::pipeline::Options::default(),
-    );
+    let made = driver::gpu::emit(&session.sources, &mut loaded, None, Target::Ptx, options);
     std::fs::remove_file(&path).expect("the program is removed");
     made
 }
@@ -165,4 +174,121 @@ fn stacks_are_in_the_arena_and_arrays_in_local_memory() {
     assert!(text.contains("[32000]") && !text.contains("arena"), "{text}");
     let message = refusal(&source(200_000));
     assert!(message.contains("has 524288 bytes of local memory"), "{message}");
+}
+
+/// The instructions by which matrix units multiply in a text, each with its number.
+fn products(text: &str) -> Vec<(&str, usize)> {
+    let mut found: Vec<(&str, usize)> = Vec::new();
+    for line in text.lines() {
+        let op = line.split_whitespace().next().unwrap_or_default();
+        if !["mma", "wmma"].contains(&op.split('.').next().unwrap_or_default()) {
+            continue;
+        }
+        match found.iter_mut().find(|f| f.0 == op) {
+            Some(one) => one.1 += 1,
+            None => found.push((op, 1)),
+        }
+    }
+    found
+}
+
+/// Matrix units multiply where the option says so, and the shapes and types are theirs.
+#[test]
+fn matrix_units_multiply_what_fits() {
+    let kernel = |of_sum: &str, of_left: &str, of_right: &str, [m, k, n]: [u32; 3]| {
+        format!(
+            "using namespace linalg;\nRWStructuredBuffer<{of_sum}> x; StructuredBuffer<float> y;\n\
+             [numthreads(32, 1, 1)] void main()\n{{\n\
+             let a = CoopMat<float, MemoryScope.Subgroup, {m}, {k}, CoopMatMatrixUse.MatrixA>\
+             .Load<CoopMatMatrixLayout.RowMajor>(y, 0, {k});\n\
+             let b = CoopMat<float, MemoryScope.Subgroup, {k}, {n}, CoopMatMatrixUse.MatrixB>\
+             .Load<CoopMatMatrixLayout.RowMajor>(y, 0, {n});\n\
+             coopMatMulAdd<{of_sum}, false>(\
+             CoopMat<{of_left}, MemoryScope.Subgroup, {m}, {k}, CoopMatMatrixUse.MatrixA>(a), \
+             CoopMat<{of_right}, MemoryScope.Subgroup, {k}, {n}, CoopMatMatrixUse.MatrixB>(b), \
+             CoopMat<{of_sum}, MemoryScope.Subgroup, {m}, {n}, CoopMatMatrixUse.MatrixAccumulator>(1))\
+             .Store<CoopMatMatrixLayout.RowMajor>(x, 0, {n});\n}}"
+        )
+    };
+    let with = Options { matrix_units: true, ..Options::default() };
+    let half = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32";
+    let bfloat = "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32";
+    let signed = "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32";
+    let unsigned = "mma.sync.aligned.m16n8k32.row.col.s32.u8.u8.s32";
+    for (of_sum, of_left, of_right, shape, wanted) in [
+        ("float", "half", "half", [16, 16, 16], vec![(half, 2)]),
+        ("half", "half", "half", [32, 32, 8], vec![(half, 4)]),
+        ("float", "half", "half", [16, 8, 8], vec![(half, 1)]),
+        ("float", "BFloat16", "BFloat16", [16, 24, 8], vec![(bfloat, 2)]),
+        ("int", "int8_t", "int8_t", [16, 16, 16], vec![(signed, 2)]),
+        ("int", "uint8_t", "uint8_t", [16, 64, 8], vec![(unsigned, 2)]),
+        // Too few rows, and types that have no units, or none that make these sums.
+        ("float", "half", "half", [8, 16, 16], vec![]),
+        ("double", "half", "half", [16, 16, 16], vec![]),
+        ("int", "half", "half", [16, 16, 16], vec![]),
+        ("float", "half", "BFloat16", [16, 16, 16], vec![]),
+        ("float", "float", "float", [16, 16, 16], vec![]),
+        ("float", "FloatE4M3", "FloatE4M3", [16, 32, 8], vec![]),
+        ("float", "int8_t", "int8_t", [16, 32, 8], vec![]),
+        ("int64_t", "int8_t", "int8_t", [16, 32, 8], vec![]),
+    ] {
+        let source = kernel(of_sum, of_left, of_right, shape);
+        let text = emit_with(&source, &with);
+        let target = if wanted.is_empty() { "sm_70" } else { "sm_80" };
+        assert_eq!((products(&text), generation(&text)), (wanted, target), "{source}");
+        let without = emit(&source);
+        assert_eq!((products(&without), generation(&without)), (vec![], "sm_70"), "{source}");
+        if target == "sm_70" {
+            // LLVM numbers calls throughout the process.
+            let lines = |text: &str| -> Vec<String> {
+                text.lines().filter(|line| !line.contains("callseq")).map(str::to_string).collect()
+            };
+            assert_eq!(lines(&text), lines(&without), "{source}");
+        }
+    }
+}
+
+/// So they do in derivatives: backwards if nothing has to be rounded to become a factor.
+#[test]
+fn matrix_units_multiply_in_derivatives() {
+    let kernel = |of_sum: &str, body: &str| {
+        format!(
+            "using namespace linalg;\n\
+             typealias L = CoopMat<half, MemoryScope.Subgroup, 16, 16, CoopMatMatrixUse.MatrixA>;\n\
+             typealias R = CoopMat<half, MemoryScope.Subgroup, 16, 16, CoopMatMatrixUse.MatrixB>;\n\
+             typealias S = CoopMat<{of_sum}, MemoryScope.Subgroup, 16, 16, CoopMatMatrixUse.MatrixAccumulator>;\n\
+             RWStructuredBuffer<half> x; RWStructuredBuffer<{of_sum}> z;\n\
+             static const CoopMatMatrixLayout Rows = CoopMatMatrixLayout.RowMajor;\n\
+             [Differentiable] S f(L a, R b, S c) {{ return coopMatMulAdd<{of_sum}, false>(a, b, c); }}\n\
+             [numthreads(32, 1, 1)] void main()\n{{\n\
+             var a = diffPair(L.Load<Rows>(x, 0, 16), L.Load<Rows>(x, 256, 16));\n\
+             var b = diffPair(R.Load<Rows>(x, 0, 16), R.Load<Rows>(x, 256, 16));\n\
+             var c = diffPair(S.Load<Rows>(z, 0, 16), S.Load<Rows>(z, 256, 16));\n{body}\n}}"
+        )
+    };
+    let back = "bwd_diff(f)(a, b, c, c.p); a.d.Store<Rows>(x, 0, 16); b.d.Store<Rows>(x, 256, 16);";
+    let forth = "let y = fwd_diff(f)(a, b, c); y.p.Store<Rows>(z, 0, 16); y.d.Store<Rows>(z, 256, 16);";
+    let with = Options { matrix_units: true, ..Options::default() };
+    let half = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32";
+    for (of_sum, body, n) in [("half", back, 4), ("float", back, 0), ("half", forth, 6), ("float", forth, 6)]
+    {
+        let source = kernel(of_sum, body);
+        let text = emit_with(&source, &with);
+        let wanted = if n == 0 { vec![] } else { vec![(half, n)] };
+        assert_eq!(products(&text), wanted, "{source}");
+        assert_eq!(products(&emit(&source)), vec![], "{source}");
+    }
+}
+
+/// `ptxas` accepts the products.
+#[test]
+fn products_by_matrix_units_are_accepted() {
+    for (name, file) in programs().filter(|(name, _)| name.ends_with("/cooperative-units.slang")) {
+        let with = Options { matrix_units: true, ..options(&file, 2) }.for_device(Kind::Nvidia);
+        match outcome_with(&file, &with) {
+            Some(Outcome::Written | Outcome::Accepted) => {}
+            Some(Outcome::Refused(why) | Outcome::Fault(why)) => panic!("{name}: {why}"),
+            None => panic!("{name} does not compile"),
+        }
+    }
 }

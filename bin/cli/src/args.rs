@@ -186,6 +186,10 @@ pub(crate) struct CompileArgs {
     /// Fuse products with sums, so that `a * b + c` is rounded once
     #[arg(long)]
     pub(crate) fp_contract: bool,
+    /// Multiply cooperative matrices by matrix units where an NVIDIA device has them (from sm_80 on); they round
+    /// sums of floats in their own way
+    #[arg(long)]
+    pub(crate) matrix_units: bool,
     /// Optimisation level: 0, 1 or 2
     #[arg(short = 'O', value_name = "LEVEL", default_value_t = 2, value_parser = clap::value_parser!(u8).range(0..=2))]
     pub(crate) level: u8,

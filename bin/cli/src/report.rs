@@ -271,6 +271,7 @@ pub(crate) fn options(compile: &CompileArgs) -> driver::pipeline::Options {
             level: compile.level,
             ..opt::Options::default()
         },
+        matrix_units: compile.matrix_units,
         report_checkpoints: compile.report_checkpoints,
         check_finite: opt::CheckFinite::differentials(compile.check_nan),
         ..Default::default()

@@ -181,7 +181,7 @@ impl Engine<'_> {
                 let what = match data.op {
                     Op::BufferStore(_) | Op::Atomic(..) => "writes to memory",
                     Op::Printf(_) => "prints",
-                    Op::Barrier | Op::WaveGather => "waits for other threads",
+                    Op::Barrier | Op::WaveGather | Op::WaveMultiply(_) => "waits for other threads",
                     Op::BufferLoad(_) => {
                         let place = self.place(src, &defs, data.args[0]);
                         reads.extend(place.map(|p| (p, (at, data.args[0]), data.span)));

@@ -27,7 +27,7 @@ pub(crate) fn unsupported(op: &Op, span: Span) -> Unsupported {
         Op::BufferOffset | Op::BufferCast(_) | Op::BufferAddress | Op::HandleBits | Op::HandleOf => {
             pointer(span)
         }
-        Op::Barrier | Op::WaveGather | Op::Builtin(_) | Op::OnDevice | Op::Clock => {
+        Op::Barrier | Op::WaveGather | Op::WaveMultiply(_) | Op::Builtin(_) | Op::OnDevice | Op::Clock => {
             refused(span, "what a thread knows of its group")
         }
         other => refused(span, format!("the operation `{}`", ir::print::op_name(other))),

@@ -133,8 +133,18 @@ pub fn emit(
         let features = codegen_wasm::Features { relaxed_simd: target == Target::WasmRelaxed };
         return crate::wasm::emit(sources, &compiled, features);
     }
-    let compiled = loaded.compile(&request, &options.for_device())?;
+    let compiled = loaded.compile(&request, &options.for_device(kind(target)))?;
     emit_compiled(sources, &compiled, entry, wanted)
+}
+
+/// The devices that a target is for.
+fn kind(target: Target) -> pipeline::Kind {
+    #[cfg(feature = "llvm")]
+    if target == Target::Ptx {
+        return pipeline::Kind::Nvidia;
+    }
+    let _ = target;
+    pipeline::Kind::Other
 }
 
 /// The errors of a target about the entry points of a file. Each is compiled for it by itself, so that one does not hide what is

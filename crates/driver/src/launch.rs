@@ -50,7 +50,8 @@ pub struct Execution {
 
 /// Options of the compiler for the code of a backend.
 pub fn options_for(options: &pipeline::Options, backend: Backend) -> pipeline::Options {
-    if backend.is_device() { options.for_device() } else { options.for_processor() }
+    let kind = if backend.name() == "cuda" { pipeline::Kind::Nvidia } else { pipeline::Kind::Other };
+    if backend.is_device() { options.for_device(kind) } else { options.for_processor() }
 }
 
 impl Execution {

@@ -41,21 +41,34 @@ pub struct Options {
     pub checkpoint: Option<ir::Span>,
     /// Stop where a differential, or any number, becomes infinite or NaN.
     pub check_finite: CheckFinite,
+    /// Products of cooperative matrices may be computed by matrix units, whose sums of floats are not rounded as on a
+    /// processor. [`Options::for_device`] keeps this for devices that have units that are supported.
+    pub matrix_units: bool,
     /// Only the diagnostics are needed: of the module, only entry points are optimised.
     pub only_diagnostics: bool,
 }
 
+/// The devices that code is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Those that read PTX.
+    Nvidia,
+    /// All others.
+    Other,
+}
+
 impl Options {
     /// The same options for code for a device.
-    pub fn for_device(&self) -> Options {
+    pub fn for_device(&self, kind: Kind) -> Options {
         let optimise = opt::Options { on_device: Some(true), ..self.optimise };
-        Options { optimise, ..self.clone() }
+        let matrix_units = self.matrix_units && kind == Kind::Nvidia;
+        Options { optimise, matrix_units, ..self.clone() }
     }
 
     /// The same options for code for a processor.
     pub fn for_processor(&self) -> Options {
         let optimise = opt::Options { on_device: Some(false), ..self.optimise };
-        Options { optimise, ..self.clone() }
+        Options { optimise, matrix_units: false, ..self.clone() }
     }
 }
 
@@ -502,7 +515,9 @@ impl Loaded {
             optimise.level = optimise.level.max(1);
             optimise.check_finite = options.check_finite;
         }
-        let Lowered { mut module, mut functions, .. } = self.lowered(request)?;
+        let matrix_units = options.matrix_units && optimise.on_device == Some(true);
+        let with_units = Request { matrix_units, ..request.clone() };
+        let Lowered { mut module, mut functions, .. } = self.lowered(&with_units)?;
         verify(&module, "lower")?;
         if options.widen {
             crate::widen::widen(&mut module, &mut functions);

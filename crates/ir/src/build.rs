@@ -298,6 +298,7 @@ pub fn infer(types: &mut Types, op: &Op, args: &[Type]) -> Option<Type> {
         Op::BufferLen => Type::U32,
         Op::HandleBits => Type::U64,
         Op::OnDevice => Type::BOOL,
+        Op::WaveMultiply(_) => *args.get(2)?,
         Op::BufferAddress | Op::Clock => types.vector(Scalar::U32, 2),
         Op::Builtin(crate::ops::Builtin::GroupIndex) => Type::U32,
         Op::Builtin(_) => types.vector(Scalar::U32, 3),

@@ -29,6 +29,7 @@
 
 use crate::entities::{Func, Global};
 use crate::names::named;
+use crate::types::Scalar;
 
 /// The operation that an instruction performs. `a`, `b`, … are its operands in order, `r` its result.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -171,6 +172,11 @@ pub enum Op {
     /// for inactive lanes, and the mask of active lanes as `u32`. A lane is active if it reaches the
     /// instruction along the same path through the regions.
     WaveGather,
+    /// A product by the matrix units of a device, `c + a b`, of matrices that the 32 lanes of a wave hold: `a` (`u32`
+    /// vector of 4) has 16 rows, `b` (`u32` vector of 2) and `c` (vector of 4, of [`Factors::sum`]) have 8 columns, and
+    /// a row of `a` has 32 bytes. Who holds what is as in PTX's `mma.m16n8k16` and `mma.m16n8k32`. All lanes reach the
+    /// instruction. Only code for such a device has it.
+    WaveMultiply(Factors),
     /// The built-in input of this thread: `u32` vector of 3, or scalar for the group index.
     Builtin(Builtin),
     /// `printf`: format string; operands are scalars. No result.
@@ -299,6 +305,28 @@ pub enum Rest {
     Kept,
     /// They are out of range.
     Dropped,
+}
+
+named! {
+    /// The elements of the factors of a product by matrix units.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    #[expect(missing_docs, reason = "the names say it")]
+    pub enum Factors {
+        F16 = "wave_multiply_f16",
+        BF16 = "wave_multiply_bf16",
+        I8 = "wave_multiply_i8",
+        U8 = "wave_multiply_u8",
+    }
+}
+
+impl Factors {
+    /// The type of the sum: products of floats are exact in it, and sums of integers wrap.
+    pub fn sum(self) -> Scalar {
+        match self {
+            Factors::F16 | Factors::BF16 => Scalar::F32,
+            Factors::I8 | Factors::U8 => Scalar::I32,
+        }
+    }
 }
 
 named! {

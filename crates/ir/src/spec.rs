@@ -4,7 +4,7 @@
 //! so a new op is a row here, its meaning in `scalar` or the interpreter, and its code in each backend.
 
 use crate::function::{Function, Slot};
-use crate::ops::{Builtin, DerivativeOp, Math, Op, Rest};
+use crate::ops::{Builtin, DerivativeOp, Factors, Math, Op, Rest};
 use crate::types::{Scalar, Type};
 
 /// The facts about an op that do not depend on what it computes.
@@ -183,6 +183,7 @@ impl Op {
             Op::Clock => row(C::World, "clock", 0, Own, Never).impure(),
             Op::Barrier => row(C::World, "barrier", 0, Own, Never).impure().gives(0),
             Op::WaveGather => row(C::World, "wave_gather", 1, Own, Never).impure().gives(2),
+            Op::WaveMultiply(factors) => row(C::World, factors.name(), 3, Own, Never).impure(),
             Op::Builtin(builtin) => row(C::World, builtin.name(), 0, Own, Never),
             Op::Printf(_) => row(C::World, "printf", 0, Own, Never).up_to(MANY).impure().gives(0),
             Op::Assert(_) => row(C::World, "assert", 1, Own, Never).impure().gives(0),
@@ -257,7 +258,8 @@ impl Op {
         ];
         let builtins = Builtin::ALL.into_iter().map(Op::Builtin);
         let functions = Math::ALL.into_iter().map(Op::Math);
-        PLAIN.into_iter().chain(builtins).chain(functions).find(|op| op.spec().name == name)
+        let products = Factors::ALL.into_iter().map(Op::WaveMultiply);
+        PLAIN.into_iter().chain(builtins).chain(products).chain(functions).find(|op| op.spec().name == name)
     }
 
     /// [`Spec::linearity`].

@@ -312,6 +312,10 @@ impl Body<'_, '_, '_> {
             }
             "to_float4" | "from_float4" => self.texel(leaf(0)?, ty)?,
             "wave_gather" => return self.wave_gather(args.first()?),
+            "wave_multiply_f16" | "wave_multiply_bf16" | "wave_multiply_i8" | "wave_multiply_u8" => {
+                let op = Op::plain(name)?;
+                self.b.emit(op, &[leaf(0)?, leaf(1)?, leaf(2)?])
+            }
             "equal" => return self.equal(args.first()?, args.get(1)?),
             "greatest" | "least" => {
                 let leaf = self.layout(ty).leaves.first()?.ty;

@@ -134,6 +134,7 @@ fn lower_round(
         uniform_parts: FxHashMap::default(),
         default_group_size: request.group_size.unwrap_or([1; 3]),
         only_checks: request.only_checks,
+        matrix_units: request.matrix_units,
         written: FxHashMap::default(),
         called: FxHashMap::default(),
         first_calls: FxHashMap::default(),

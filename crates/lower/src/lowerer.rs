@@ -42,6 +42,8 @@ pub(crate) struct Lowerer<'p> {
     pub(crate) uniform_parts: FxHashMap<(DeclId, String), Global>,
     /// The thread group of entry points without `[numthreads]`.
     pub(crate) default_group_size: [u32; 3],
+    /// See [`crate::Request::matrix_units`].
+    pub(crate) matrix_units: bool,
     /// See [`crate::Request::only_checks`].
     pub(crate) only_checks: bool,
     /// The arguments that each call writes.

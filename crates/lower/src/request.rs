@@ -26,6 +26,8 @@ pub struct Request {
     /// nothing (functions of other pipelines of a graphics processor, text for other targets, implementations that a
     /// host links or chooses).
     pub only_checks: bool,
+    /// Code for a device that has matrix units, by which products of cooperative matrices may be computed.
+    pub matrix_units: bool,
     /// Derivation steps to apply to each of `functions`: [`FunctionInfo::derived`].
     pub derived: Vec<Vec<Step>>,
 }

@@ -1,6 +1,6 @@
 //! Lowering of statements, with one match arm for each kind.
 
-use check::tables::Meaning;
+use check::tables::{Callable, Meaning};
 use check::types::{Ty, TyKind};
 use ir::{Op, Scalar, Value};
 use syntax::ast::{Case, DeclKind, Modifiers, StmtKind};
@@ -64,9 +64,14 @@ impl Body<'_, '_, '_> {
         }
     }
 
-    /// The value of a condition on types, which is known here. The branch not taken may not even be valid for
-    /// these types.
+    /// The value of a condition on types or on the device, which is known here. The branch not taken may not even be
+    /// valid for these types or on this device.
     pub(crate) fn known_condition(&mut self, cond: ExprId) -> Option<bool> {
+        if let Meaning::Call { func: Callable::Func(f), .. } = &self.lw.program.tables.exprs[cond].meaning
+            && self.lw.intrinsic_name(f.decl).is_some_and(|name| name == "matrix_units")
+        {
+            return Some(self.lw.matrix_units);
+        }
         self.lw.program.known_condition(cond, &self.subst)
     }
 

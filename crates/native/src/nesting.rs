@@ -71,7 +71,7 @@ impl<'m> Nesting<'m> {
     /// for which [`Plan::converges`] is true.
     fn converges(&self, plan: &Plan, inst: Inst) -> bool {
         let is_one = |inst: Inst| match self.f.insts[inst].op {
-            Op::WaveGather | Op::Barrier => true,
+            Op::WaveGather | Op::WaveMultiply(_) | Op::Barrier => true,
             Op::Call(callee) => plan.converges(callee),
             _ => false,
         };

@@ -238,7 +238,7 @@ impl Plan {
             Op::Atomic(_, op) => facts.ordered |= is_ordered(inst, *op),
             Op::Call(callee) => callees.push(*callee),
             Op::Barrier => facts.barrier = true,
-            Op::WaveGather => facts.wave = true,
+            Op::WaveGather | Op::WaveMultiply(_) => facts.wave = true,
             Op::GlobalRef(global) => match module.globals[*global].space {
                 Space::GroupShared => facts.shared = true,
                 Space::Private => facts.private = true,

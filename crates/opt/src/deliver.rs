@@ -362,7 +362,7 @@ fn may_pass(analyses: &Analyses, inst: Inst, global: Global) -> bool {
         Op::BufferLoad(_) | Op::BufferStore(_) => elsewhere(),
         Op::Atomic(_, AtomicOp::Add) => elsewhere() || analyses.uses().count(data.results[0]) == 0,
         Op::Atomic(..) => elsewhere(),
-        Op::Barrier | Op::WaveGather => false,
+        Op::Barrier | Op::WaveGather | Op::WaveMultiply(_) => false,
         op => op.callee().is_none(),
     };
     let inner = data.regions.iter().flat_map(|&region| &func.regions[region].insts);

@@ -85,9 +85,19 @@ pub fn outcome_by(
     level: u8,
     make: &dyn Fn(ir::Module) -> Result<Runner, Failure>,
 ) -> Result<Outcome, String> {
+    outcome_of(file, &options(file, level), make)
+}
+
+/// The outcome of running a module that is compiled with other options than a test's.
+pub fn outcome_of(
+    file: &TestFile,
+    options: &Options,
+    make: &dyn Fn(ir::Module) -> Result<Runner, Failure>,
+) -> Result<Outcome, String> {
     let mut session = session(file);
     let mut printed = String::new();
-    let runner = dispatch(file, (make, level), &mut session, &mut printed).map_err(|f| text(&session, &f))?;
+    let runner =
+        dispatch(file, (make, options), &mut session, &mut printed).map_err(|f| text(&session, &f))?;
     Ok(Outcome { printed, buffers: buffers(&runner), lanes: runner.lanes(0) })
 }
 
@@ -136,7 +146,7 @@ pub fn has_transcendental(file: &TestFile) -> bool {
 fn run_on(file: &TestFile, backend: Backend, level: u8, session: &mut Session) -> Result<(), String> {
     let mut printed = String::new();
     let make = |module| Runner::with_options(module, backend, &CodeOptions::default());
-    let outcome = dispatch(file, (&make, level), session, &mut printed);
+    let outcome = dispatch(file, (&make, &options(file, level)), session, &mut printed);
     expect(file, session, (outcome, &printed))
 }
 
@@ -173,8 +183,26 @@ pub(super) fn expect(
     }
 }
 
+/// The options with which a test is compiled at a level of optimisation.
+pub fn options(file: &TestFile, level: u8) -> Options {
+    let check_nan = file.has_option("check-nan");
+    let mut options = Options { check_finite: CheckFinite::differentials(check_nan), ..Options::default() };
+    options.optimise.level = level;
+    options.optimise.contract = file.has_option("contract");
+    options
+}
+
 /// The kernel's name and the compiled program.
 pub fn compile(file: &TestFile, level: u8, session: &mut Session) -> Result<(String, Compiled), Failure> {
+    compile_with(file, &options(file, level), session)
+}
+
+/// Like [`compile`], with other options than a test's.
+pub fn compile_with(
+    file: &TestFile,
+    options: &Options,
+    session: &mut Session,
+) -> Result<(String, Compiled), Failure> {
     let mut loaded = pipeline::load(session, &file.path)?;
     loaded.errors()?;
     let entry = loaded.entry_or_derivative(session, file.all("entry").next())?;
@@ -183,20 +211,16 @@ pub fn compile(file: &TestFile, level: u8, session: &mut Session) -> Result<(Str
     let conformances = loaded.conformances(session, &conformances?)?;
     let group_size = file.all("block").next().map(triple).transpose()?;
     let request = Request { entries: vec![entry], conformances, group_size, ..Request::default() };
-    let check_nan = file.command.iter().any(|word| word == "check-nan");
-    let mut options = Options { check_finite: CheckFinite::differentials(check_nan), ..Options::default() };
-    options.optimise.level = level;
-    options.optimise.contract = file.command.iter().any(|word| word == "contract");
-    Ok((name, loaded.compile(&request, &options)?))
+    Ok((name, loaded.compile(&request, options)?))
 }
 
 fn dispatch(
     file: &TestFile,
-    (make, level): (&dyn Fn(ir::Module) -> Result<Runner, Failure>, u8),
+    (make, options): (&dyn Fn(ir::Module) -> Result<Runner, Failure>, &Options),
     session: &mut Session,
     printed: &mut String,
 ) -> Result<Runner, Failure> {
-    let (name, compiled) = compile(file, level, session)?;
+    let (name, compiled) = compile_with(file, options, session)?;
     let mut runner = make(compiled.module)?;
     launch(file, &mut runner, &name, 1, printed)?;
     Ok(runner)

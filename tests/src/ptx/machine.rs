@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::MutexGuard;
 
 use super::parse::{Function, Operand, Program, Ty};
-use super::{Held, Space, lock, number};
+use super::{Held, Space, lock, matrices, number};
 
 /// The addresses of the memory of a group, and of a thread's local memory.
 const SHARED: u64 = 1 << 48;
@@ -89,10 +89,10 @@ impl Code {
     }
 }
 
-struct Frame {
+pub(super) struct Frame {
     function: usize,
-    at: usize,
-    registers: Vec<u64>,
+    pub(super) at: usize,
+    pub(super) registers: Vec<u64>,
     params: HashMap<String, Vec<u8>>,
     /// The address of the call's local memory.
     local: u64,
@@ -100,14 +100,14 @@ struct Frame {
 
 /// A warp operation that a thread has reached.
 #[derive(Clone, Copy, PartialEq)]
-struct Meeting {
+pub(super) struct Meeting {
     function: usize,
     at: usize,
     mask: u32,
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum State {
+pub(super) enum State {
     Ready,
     Barrier,
     /// The operation, the value that the thread contributes, and the lane whose value it takes.
@@ -115,10 +115,10 @@ enum State {
     Done,
 }
 
-struct Thread {
-    frames: Vec<Frame>,
+pub(super) struct Thread {
+    pub(super) frames: Vec<Frame>,
     local: Vec<u8>,
-    state: State,
+    pub(super) state: State,
     place: [u32; 3],
 }
 
@@ -212,6 +212,10 @@ impl<'c> Run<'c> {
                 })
                 .collect();
             let inst = &self.code.program.functions[meeting.function].code[meeting.at];
+            if inst.op[0] == "mma" {
+                matrices::multiply(wave, inst).map_err(|why| self.told(&wave[k], &why))?;
+                return Ok(true);
+            }
             for thread in wave.iter_mut().filter(|t| here(t)) {
                 let State::Wave(_, own, lane) = thread.state else { continue };
                 let result = match inst.op[0].as_str() {
@@ -431,6 +435,11 @@ impl<'c> Run<'c> {
                 thread.state = State::Barrier;
                 return Ok(());
             }
+            "mma" => {
+                let meeting = Meeting { function: frame.function, at: frame.at, mask: u32::MAX };
+                thread.state = State::Wave(meeting, 0, 0);
+                return Ok(());
+            }
             "bar" | "shfl" | "match" => {
                 let last = inst.operands.len() - 1;
                 let (value, lane) = match op {
@@ -466,6 +475,20 @@ impl<'c> Run<'c> {
             },
             "cvta" => arg(1)?,
             "selp" => arg(if arg(3)? != 0 { 1 } else { 2 })?,
+            // Both halves of registers, for two predicates.
+            "setp" if let Some(Operand::Vector(parts)) = inst.operands.first() => {
+                let (x, y) = (arg(1)?, arg(2)?);
+                for (k, part) in parts.iter().enumerate() {
+                    let half = |x: u64| number::cut(x >> (16 * k), 16);
+                    let is = number::compare(modifier.unwrap_or_default(), Ty('f', 16), half(x), half(y));
+                    let (Operand::Register(to), Some(is)) = (part, is) else {
+                        return Err("an unknown comparison".into());
+                    };
+                    frame.registers[*to] = u64::from(is);
+                }
+                frame.at += 1;
+                return Ok(());
+            }
             "setp" => {
                 let is = number::compare(modifier.unwrap_or_default(), inst.ty, arg(1)?, arg(2)?)
                     .ok_or("an unknown comparison")?;

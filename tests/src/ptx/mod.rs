@@ -7,6 +7,7 @@
 //! threads that wait for each other forever.
 
 mod machine;
+mod matrices;
 mod number;
 mod parse;
 

@@ -25,7 +25,7 @@ fn f64_of(x: u64) -> f64 {
     f64::from_bits(x)
 }
 
-fn half_of(x: u64) -> f64 {
+pub(super) fn half_of(x: u64) -> f64 {
     f64::from_bits(scalar::convert(Scalar::F16, Scalar::F64, x))
 }
 

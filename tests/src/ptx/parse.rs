@@ -286,6 +286,10 @@ impl Reader {
         if let Some(inner) = text.strip_prefix('{') {
             return Ok(Operand::Vector(self.operands(inner.trim_end_matches('}'))?));
         }
+        // The two results of a comparison of halves.
+        if text.starts_with('%') && text.contains('|') {
+            return Ok(Operand::Vector(self.operands(&text.replace('|', ","))?));
+        }
         if let Some(inner) = text.strip_prefix('[') {
             let inner = inner.trim_end_matches(']');
             let (place, by) = inner.split_once('+').map_or((inner, Ok(0)), |(p, by)| (p, by.parse::<i64>()));

@@ -230,6 +230,76 @@ done:
   ret i32 %mask
 }
 
+; The product of 16 rows and 8 columns by matrix units; each of the ten words of 8 bytes has a register of 32 bits.
+define internal void @rt_multiply(ptr %ctx, i64 %kind, ptr %words) convergent alwaysinline {
+  %at.a1 = getelementptr i8, ptr %words, i64 8
+  %at.a2 = getelementptr i8, ptr %words, i64 16
+  %at.a3 = getelementptr i8, ptr %words, i64 24
+  %at.b0 = getelementptr i8, ptr %words, i64 32
+  %at.b1 = getelementptr i8, ptr %words, i64 40
+  %at.c0 = getelementptr i8, ptr %words, i64 48
+  %at.c1 = getelementptr i8, ptr %words, i64 56
+  %at.c2 = getelementptr i8, ptr %words, i64 64
+  %at.c3 = getelementptr i8, ptr %words, i64 72
+  %a0 = load i32, ptr %words
+  %a1 = load i32, ptr %at.a1
+  %a2 = load i32, ptr %at.a2
+  %a3 = load i32, ptr %at.a3
+  %b0 = load i32, ptr %at.b0
+  %b1 = load i32, ptr %at.b1
+  switch i64 %kind, label %u8 [ i64 0, label %f16 i64 1, label %bf16 i64 2, label %i8 ]
+f16:
+  %c0.f16 = load float, ptr %at.c0
+  %c1.f16 = load float, ptr %at.c1
+  %c2.f16 = load float, ptr %at.c2
+  %c3.f16 = load float, ptr %at.c3
+  %d.f16 = call { float, float, float, float } asm "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {$0, $1, $2, $3}, {$4, $5, $6, $7}, {$8, $9}, {$10, $11, $12, $13};", "=f,=f,=f,=f,r,r,r,r,r,r,f,f,f,f"(i32 %a0, i32 %a1, i32 %a2, i32 %a3, i32 %b0, i32 %b1, float %c0.f16, float %c1.f16, float %c2.f16, float %c3.f16) convergent
+  br label %floats
+bf16:
+  %c0.bf16 = load float, ptr %at.c0
+  %c1.bf16 = load float, ptr %at.c1
+  %c2.bf16 = load float, ptr %at.c2
+  %c3.bf16 = load float, ptr %at.c3
+  %d.bf16 = call { float, float, float, float } asm "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {$0, $1, $2, $3}, {$4, $5, $6, $7}, {$8, $9}, {$10, $11, $12, $13};", "=f,=f,=f,=f,r,r,r,r,r,r,f,f,f,f"(i32 %a0, i32 %a1, i32 %a2, i32 %a3, i32 %b0, i32 %b1, float %c0.bf16, float %c1.bf16, float %c2.bf16, float %c3.bf16) convergent
+  br label %floats
+floats:
+  %f = phi { float, float, float, float } [ %d.f16, %f16 ], [ %d.bf16, %bf16 ]
+  %f0 = extractvalue { float, float, float, float } %f, 0
+  %f1 = extractvalue { float, float, float, float } %f, 1
+  %f2 = extractvalue { float, float, float, float } %f, 2
+  %f3 = extractvalue { float, float, float, float } %f, 3
+  store float %f0, ptr %at.c0
+  store float %f1, ptr %at.c1
+  store float %f2, ptr %at.c2
+  store float %f3, ptr %at.c3
+  ret void
+i8:
+  %c0.i8 = load i32, ptr %at.c0
+  %c1.i8 = load i32, ptr %at.c1
+  %c2.i8 = load i32, ptr %at.c2
+  %c3.i8 = load i32, ptr %at.c3
+  %d.i8 = call { i32, i32, i32, i32 } asm "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {$0, $1, $2, $3}, {$4, $5, $6, $7}, {$8, $9}, {$10, $11, $12, $13};", "=r,=r,=r,=r,r,r,r,r,r,r,r,r,r,r"(i32 %a0, i32 %a1, i32 %a2, i32 %a3, i32 %b0, i32 %b1, i32 %c0.i8, i32 %c1.i8, i32 %c2.i8, i32 %c3.i8) convergent
+  br label %integers
+u8:
+  %c0.u8 = load i32, ptr %at.c0
+  %c1.u8 = load i32, ptr %at.c1
+  %c2.u8 = load i32, ptr %at.c2
+  %c3.u8 = load i32, ptr %at.c3
+  %d.u8 = call { i32, i32, i32, i32 } asm "mma.sync.aligned.m16n8k32.row.col.s32.u8.u8.s32 {$0, $1, $2, $3}, {$4, $5, $6, $7}, {$8, $9}, {$10, $11, $12, $13};", "=r,=r,=r,=r,r,r,r,r,r,r,r,r,r,r"(i32 %a0, i32 %a1, i32 %a2, i32 %a3, i32 %b0, i32 %b1, i32 %c0.u8, i32 %c1.u8, i32 %c2.u8, i32 %c3.u8) convergent
+  br label %integers
+integers:
+  %i = phi { i32, i32, i32, i32 } [ %d.i8, %i8 ], [ %d.u8, %u8 ]
+  %i0 = extractvalue { i32, i32, i32, i32 } %i, 0
+  %i1 = extractvalue { i32, i32, i32, i32 } %i, 1
+  %i2 = extractvalue { i32, i32, i32, i32 } %i, 2
+  %i3 = extractvalue { i32, i32, i32, i32 } %i, 3
+  store i32 %i0, ptr %at.c0
+  store i32 %i1, ptr %at.c1
+  store i32 %i2, ptr %at.c2
+  store i32 %i3, ptr %at.c3
+  ret void
+}
+
 ; Operations on 8 and 16 bits: in the word that holds them, until nobody came between.
 define internal i64 @rt_narrow(ptr %at, i32 %op, i32 %kind, i64 %x.wide, i64 %compare.wide) {
   %x = trunc i64 %x.wide to i32

@@ -72,7 +72,8 @@ pub struct PtxPrint {
 /// The options of PTX.
 #[derive(Clone, Copy, Debug)]
 pub struct PtxOptions {
-    /// The generation of devices, 70 or later; later generations run the text, too.
+    /// The generation of devices, 70 or later; later generations run the text, too. (With products by matrix units
+    /// it is 80 at least.)
     pub generation: u32,
     /// The host dispatches the first group once more, alone, if [`PtxEntry::first_group_last`] requires it.
     pub first_group_last: bool,
@@ -85,6 +86,9 @@ const LOG_WORDS: i64 = CONTEXT + 16;
 const MASK: i64 = CONTEXT + 24;
 /// The size of a thread's context in bytes.
 const CONTEXT_BYTES: i64 = CONTEXT + 32;
+
+/// The first generation whose matrix units multiply matrices of 16 rows and 8 columns of all types that are used.
+const MATRIX_UNITS: u32 = 80;
 
 /// The bytes of local memory that a thread has on every device.
 const LOCAL: u64 = 512 << 10;
@@ -111,7 +115,8 @@ pub fn ptx(module: &Module, wanted: &PtxOptions) -> Result<Ptx, Unsupported> {
         entries.push(entry);
     }
     annotations(&mut all, module, &entries);
-    let cpu = format!("sm_{}", wanted.generation);
+    let cpu =
+        format!("sm_{}", wanted.generation.max(if has_matrix_units(module) { MATRIX_UNITS } else { 0 }));
     let device = Machine { cpu, features: "+ptx70".into(), ..Machine::generic() };
     let made =
         crate::object::assembly(&all, &device, &options).map_err(crate::object::failed).map_err(named)?;
@@ -130,6 +135,11 @@ pub fn ptx(module: &Module, wanted: &PtxOptions) -> Result<Ptx, Unsupported> {
         entries,
         has_arena: has_arena(module),
     })
+}
+
+/// Returns true if the module multiplies by matrix units.
+fn has_matrix_units(module: &Module) -> bool {
+    module.funcs.values().any(|f| f.insts.values().any(|data| matches!(data.op, ir::Op::WaveMultiply(_))))
 }
 
 /// The `printf`s of the text.

@@ -127,6 +127,7 @@ impl Walker<'_, '_> {
                 return Err(self.planner.refuse(what, "devices have no pointers", span));
             }
             Op::Clock => return Err(self.planner.refuse("a clock", "it has none", span)),
+            Op::WaveMultiply(_) => return Err(self.planner.refuse("matrix units", "it has none", span)),
             Op::Zero => self.zero(data.results[0]),
             Op::Detach => {
                 let arg = self.arg(data.args[0]);

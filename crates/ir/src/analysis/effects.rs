@@ -143,6 +143,8 @@ impl Summaries {
             Op::Atomic(..) | Op::Barrier | Op::WaveGather => {
                 Effects { reads: true, writes: true, hangs: false }
             }
+            // Lanes wait for each other, so it stays where it is; but nobody misses a product that is not used.
+            Op::WaveMultiply(_) => Effects { hangs: true, ..Effects::NONE },
             Op::Printf(_) | Op::Assert(_) => Effects { writes: true, ..Effects::NONE },
             // Two readings of a clock are never one.
             Op::Clock => Effects { reads: true, writes: true, hangs: false },

@@ -226,6 +226,7 @@ impl<L: Lane> Machine<'_, L> {
                 Value::Buffer(super::memory::handle_of(bits, self.module.mem.size(element), host))
             }
             Op::Barrier | Op::WaveGather => return Ok(None),
+            Op::WaveMultiply(_) => return Err("there are no matrix units here".to_string()),
             Op::Builtin(builtin) => {
                 let place = host.builtin(*builtin).map(|x| L::from_bits(x as u64));
                 match builtin {

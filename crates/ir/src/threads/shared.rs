@@ -125,7 +125,7 @@ impl<'m> Search<'m> {
             }
             Op::Builtin(builtin) => self.builtin(*builtin, None),
             Op::BufferLoad(_) if self.is_constant(f, defs, data.args[0]) => 0,
-            Op::BufferLoad(_) | Op::WaveGather => MEMORY,
+            Op::BufferLoad(_) | Op::WaveGather | Op::WaveMultiply(_) => MEMORY,
             Op::Atomic(..) => MEMORY | THREAD,
             _ => 0,
         };

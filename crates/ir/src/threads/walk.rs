@@ -119,6 +119,7 @@ fn touching(module: &Module, roots: &[Func]) -> EntitySet<Func> {
                 | Op::Atomic(..)
                 | Op::Barrier
                 | Op::WaveGather
+                | Op::WaveMultiply(_)
                 | Op::GlobalRef(_)
                 | Op::Builtin(_)
         )
@@ -525,6 +526,7 @@ impl<'m> Walk<'m> {
             Op::Load
             | Op::CheckFinite(_)
             | Op::WaveGather
+            | Op::WaveMultiply(_)
             | Op::BufferLen
             | Op::BufferAddress
             | Op::HandleBits

@@ -326,6 +326,17 @@ impl Verifier<'_> {
                 })?;
                 self.same(data.results[1], Type::U32, "the mask")
             }
+            Op::WaveMultiply(factors) => {
+                let kinds = [(Scalar::U32, 4), (Scalar::U32, 2), (factors.sum(), 4)];
+                for (&arg, (scalar, n)) in args.iter().zip(kinds) {
+                    let ty = self.ty(arg);
+                    check(self.types[ty] == TypeData::Vector(scalar, n), || {
+                        format!("an operand is {}", self.name(ty))
+                    })?;
+                }
+                let sum = self.ty(args[2]);
+                self.same(data.results[0], sum, "the result")
+            }
             Op::Builtin(builtin) => {
                 let want = match builtin {
                     Builtin::GroupIndex => TypeData::Scalar(Scalar::U32),

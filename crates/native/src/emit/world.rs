@@ -1,6 +1,6 @@
 //! Emits operations on handles of buffers, the initial values of private globals, and effects.
 
-use ir::{InstData, Op, Rest, Scalar, Space, Span, Type, TypeData};
+use ir::{Factors, InstData, Op, Rest, Scalar, Space, Span, Type, TypeData};
 
 use super::blocks::{fail_if, site};
 use super::{Assembler, Binary, Cast, Compare, Res, UNIFORM, Vals, control, handles, memory};
@@ -25,6 +25,7 @@ pub(super) fn world<'m, A: Assembler<'m>>(e: &mut A, data: &InstData) -> Res<'m,
         }
         Op::Barrier => e.barrier(data.span),
         Op::WaveGather => wave_gather(e, data),
+        Op::WaveMultiply(factors) => wave_multiply(e, data, *factors),
         Op::OnDevice => {
             let is_device = e.is_device();
             let is_device = e.constant(Scalar::Bool, is_device.into());
@@ -224,6 +225,23 @@ fn printf<'m, A: Assembler<'m>>(e: &mut A, data: &InstData, format: &str) {
     }
     let site = site(e, Site::Printf(format.into(), kinds));
     e.helper(Helper::Printf, &[site, words]);
+}
+
+/// Multiplies by matrix units: ten words hold the operands, and the last four of them the result afterwards.
+fn wave_multiply<'m, A: Assembler<'m>>(e: &mut A, data: &InstData, factors: Factors) -> Res<'m, A> {
+    if !e.is_device() {
+        return e.unsupported(&data.op, "no matrix units here", data.span);
+    }
+    let words = e.memory(80, UNIFORM);
+    let parts: Vec<A::V> = data.args.iter().flat_map(|&arg| e.get(arg)).collect();
+    for (k, &part) in parts.iter().enumerate() {
+        e.store_word(part, words, k);
+    }
+    let kind = e.number(factors as u64);
+    e.helper(Helper::Multiply, &[kind, words]);
+    let sums: Vals<A::V> = (6..10).map(|k| e.load_word(Some(factors.sum()), words, k)).collect();
+    e.set(data.results[0], &sums);
+    Ok(())
 }
 
 /// Waits for the lanes that take part in the operation, and gathers their values.

@@ -205,7 +205,7 @@ impl<'m> Analysis<'m> {
             Op::Call(callee) if ir::walk::reaches(self.module, *callee, waits) && apart() => {
                 "a barrier that not all lanes reach"
             }
-            Op::WaveGather => "a wave operation",
+            Op::WaveGather | Op::WaveMultiply(_) => "a wave operation",
             Op::Printf(_) => "printf, whose output is in the order of threads",
             Op::CallDerivative(..) | Op::CallTransposeOf(_) => "a derivative that was not generated",
             Op::SubCell if varies(&data.args[1]) => "a stack of stacks at places that vary",

@@ -90,6 +90,7 @@ helpers! {
     Barrier = barrier(Ptr);
     Clock = clock(Ptr) -> I64;
     Wave = wave(Ptr, Ptr, I64, Ptr) -> I32;
+    Multiply = multiply(Ptr, I64, Ptr);
     PathLen = path_len(Ptr) -> I64;
     PathSet = path_set(Ptr, I64, I64);
     PathNext = path_next(Ptr, I64);
@@ -468,6 +469,9 @@ unsafe extern "C" fn wave(ctx: *mut Context, from: *const u8, bytes: u64, to: *m
         (*ctx).exchange.mask
     }
 }
+
+/// Only code for devices multiplies by matrix units, and has a function of this name.
+unsafe extern "C" fn multiply(_: *mut Context, _: u64, _: *mut u64) {}
 
 /// The number of words of the thread's path.
 unsafe extern "C" fn path_len(ctx: *mut Context) -> u64 {

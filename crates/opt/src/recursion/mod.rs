@@ -96,7 +96,7 @@ fn group(module: &Module, cycles: &mut Cycles, root: Func) -> Vec<Func> {
 
 /// Returns true if the functions of a group can become parts of one loop.
 fn can_loop(module: &Module, group: &[Func]) -> bool {
-    let waits = |op: &Op| matches!(op, Op::Barrier | Op::WaveGather);
+    let waits = |op: &Op| matches!(op, Op::Barrier | Op::WaveGather | Op::WaveMultiply(_));
     let derives = |op: &Op| matches!(op, Op::CallDerivative(..) | Op::CallTransposeOf(_));
     let first = &module.funcs[group[0]];
     !reaches(module, group[0], |op| waits(op) || derives(op))
