@@ -87,7 +87,14 @@ impl Body<'_, '_, '_> {
             }
             Callable::Derived(..) => {}
         }
-        let mut declared = self.lw.function(self.b.types, &callable);
+        let kept = match &callable {
+            Callable::Func(f) if !self.differentiable => self.lw.kept(self.b.types, f),
+            _ => None,
+        };
+        let mut declared = match kept {
+            Some(kept) => kept,
+            None => self.lw.function(self.b.types, &callable),
+        };
         if let Callable::Func(f) = &callable {
             self.lw.note_first_call(f, declared.func, self.func, span);
         }

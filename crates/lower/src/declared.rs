@@ -24,6 +24,16 @@ pub(crate) enum Key {
     Entry(DeclId),
 }
 
+impl Key {
+    /// The function of the source whose body it has.
+    pub(crate) fn source(&self) -> Option<&FuncRef> {
+        match self {
+            Key::Callable(Callable::Func(f)) | Key::Variant(f, Variant::Kept) => Some(f),
+            Key::Callable(_) | Key::Variant(..) | Key::Derived(..) | Key::Entry(_) => None,
+        }
+    }
+}
+
 /// A function that is made from one of the source.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Variant {
@@ -48,6 +58,9 @@ pub(crate) enum Variant {
     Apply(Applied),
     /// `(context…, cotangents…) -> (cotangents…)`, in terms of the call operator of the context.
     Propagate(Applied),
+    /// The function as code without derivatives calls it: an `out` array begins with the elements of its argument, so
+    /// those that the function does not write stay. In a derivative, they would be inputs that a signature lacks.
+    Kept,
     /// Computes the initial value of a thread-local global.
     GlobalInit,
 }

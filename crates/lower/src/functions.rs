@@ -35,6 +35,7 @@ impl Variant {
             Variant::Use(_) => uses::build_use(making, f),
             Variant::UseJvp(ty) => uses::build_use_jvp(making, f, *ty),
             Variant::UseVjp(ty) => uses::build_use_vjp(making, f, *ty),
+            Variant::Kept => Body::build_source(making, f),
             Variant::GlobalInit => Body::build_global_init(making, f),
         }
     }
@@ -52,6 +53,7 @@ impl Variant {
             Variant::UseVjp(_) => "split.vjp",
             Variant::Apply(_) => "apply",
             Variant::Propagate(_) => "propagate",
+            Variant::Kept => "kept",
             Variant::GlobalInit => "init",
         }
     }
@@ -313,10 +315,42 @@ impl Lowerer<'_> {
         }
     }
 
+    /// The function to call in place of a callee with `out` arrays, where no derivatives are taken.
+    pub(crate) fn kept(&mut self, types: &mut Types, f: &FuncRef) -> Option<Rc<Declared>> {
+        let key = Key::Variant(f.clone(), Variant::Kept);
+        if let Some(declared) = self.declared.get(&key) {
+            return Some(declared.clone());
+        }
+        let callable = Callable::Func(f.clone());
+        let sig = self.program.callable_signature(&callable);
+        let keeps = |lw: &Lowerer<'_>, dir, ty| {
+            dir == Direction::Out && matches!(lw.program.types[ty], TyKind::Array(_, Some(_)))
+        };
+        let is_plain = sig.params.iter().any(|param| keeps(self, param.dir, param.ty))
+            && !self.program.is_core(f.decl)
+            && self.program.ast.decls[f.decl].kind.body().is_some()
+            && self.intrinsic_name(f.decl).is_none()
+            && self.program.pullback_of(f).is_none()
+            && self.adapted(f).is_none()
+            && self.opening(f).is_none()
+            && self.needs_object(&callable).is_none();
+        if !is_plain {
+            return None;
+        }
+        let in_place = self.in_place(&callable);
+        let mut sig = self.flatten(types, &sig, &in_place);
+        sig.error = self.optional_error(types, &callable);
+        for k in 0..sig.params.len() {
+            if keeps(self, sig.params[k].dir, sig.params[k].ty) {
+                sig.params[k].dir = Direction::InOut;
+            }
+        }
+        Some(self.declare(types, key, sig))
+    }
+
     /// Checks the source of the function with this index in the worklist.
     pub(crate) fn check_source(&mut self, idx: usize) {
-        let Some((Key::Callable(Callable::Func(f)), _)) = self.declared.get_index(idx) else { return };
-        let f = f.clone();
+        let Some(f) = self.declared.get_index(idx).and_then(|d| d.0.source()).cloned() else { return };
         self.program.body(f.decl);
         self.program.check_flow_of(&f);
         if self.adapted(&f).is_some() {
@@ -366,7 +400,9 @@ impl Lowerer<'_> {
             function.results.clone_from(&slot.results);
             match &key {
                 Key::Callable(Callable::Func(_)) if is_adapter => function.inline = Inline::Always,
-                Key::Callable(Callable::Func(f)) => self.set_attributes(f.decl, function),
+                Key::Callable(Callable::Func(f)) | Key::Variant(f, Variant::Kept) => {
+                    self.set_attributes(f.decl, function);
+                }
                 Key::Derived(..) | Key::Variant(_, Variant::GlobalInit) => {}
                 Key::Callable(_) | Key::Variant(..) | Key::Entry(_) => function.inline = Inline::Always,
             }

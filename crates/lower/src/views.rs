@@ -12,7 +12,7 @@
 //! function they reach, become separate functions: in the IR, the identity of a function determines its
 //! derivative, and later passes know nothing of modules.
 
-use check::tables::{Callable, FuncRef};
+use check::tables::Callable;
 use check::{ModuleId, View};
 use ir::{DerivativeOp, Func, Op, Span, Types, Witness};
 use rustc_hash::FxHashMap;
@@ -140,11 +140,12 @@ impl Lowerer<'_> {
 
     /// The module on whose behalf a function's derivative operators request derivatives.
     fn asks(&self, func: Func) -> ModuleId {
-        match self.key_of(func) {
+        let key = self.key_of(func);
+        if let Some(f) = key.and_then(Key::source) {
+            return self.program.asked_by(f).unwrap_or_else(|| self.program.asking(f.decl));
+        }
+        match key {
             Some(Key::Callable(Callable::Derived(_, _, asks))) => *asks,
-            Some(Key::Callable(Callable::Func(f))) => {
-                self.program.asked_by(f).unwrap_or_else(|| self.program.asking(f.decl))
-            }
             Some(Key::Derived(callable, _)) => {
                 callable.function().map_or(ModuleId(0), |f| self.program.asking(f.decl))
             }
@@ -154,9 +155,9 @@ impl Lowerer<'_> {
 
     /// The module whose source contains a function's calls.
     fn home(&self, func: Func) -> ModuleId {
-        match self.key_of(func) {
-            Some(Key::Callable(Callable::Func(f))) => self.program.asking(f.decl),
-            _ => self.asks(func),
+        match self.key_of(func).and_then(Key::source) {
+            Some(f) => self.program.asking(f.decl),
+            None => self.asks(func),
         }
     }
 
@@ -168,11 +169,9 @@ impl Lowerer<'_> {
 
     /// A view without the components that make no difference for this function.
     fn view_of(&mut self, callee: Func, view: View) -> View {
-        let calls = match self.key_of(callee) {
-            Some(&Key::Callable(Callable::Func(FuncRef { decl, .. }))) => {
-                self.program.seen_by(decl, view).calls
-            }
-            _ => ModuleId(0),
+        let calls = match self.key_of(callee).and_then(Key::source).map(|f| f.decl) {
+            Some(decl) => self.program.seen_by(decl, view).calls,
+            None => ModuleId(0),
         };
         View { calls, ..view }
     }
