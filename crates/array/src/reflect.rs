@@ -361,7 +361,7 @@ fn argument(program: &mut Program, arg: &GenericArg) -> Value {
 /// The name of a type as Slang's reflection writes it.
 pub(crate) fn full_name(program: &mut Program, ty: Ty) -> String {
     match program.types[ty].clone() {
-        TyKind::Vector(element, n) => {
+        TyKind::Vector(element, n, _) => {
             format!("vector<{},{}>", full_name(program, element), value_name(program, &n))
         }
         TyKind::Matrix(element, rows, columns, _) => {
@@ -424,7 +424,7 @@ pub(crate) fn describe(program: &mut Program, of: Ty) -> Value {
 fn kind(program: &mut Program, of: Ty) -> Value {
     match program.types[of].clone() {
         TyKind::Void => json!({ "kind": "void" }),
-        TyKind::Vector(element, n) => {
+        TyKind::Vector(element, n, _) => {
             json!({ "kind": "vector", "element": describe(program, element), "n": number(program, &n) })
         }
         TyKind::Matrix(element, rows, columns, _) => json!({

@@ -368,7 +368,7 @@ impl Loaded {
         };
         let (scalar, n) = match &self.program.types[element] {
             TyKind::Scalar(s) => (*s, None),
-            TyKind::Vector(t, n) => match &self.program.types[*t] {
+            TyKind::Vector(t, n, _) => match &self.program.types[*t] {
                 TyKind::Scalar(s) => (*s, Some(n.clone())),
                 _ => return None,
             },

@@ -7,7 +7,7 @@
 use std::path::Path;
 
 use check::tables::Meaning;
-use check::types::{Ty, TyKind, Val};
+use check::types::{Comparison, Ty, TyKind, Val};
 use driver::Error;
 use driver::session::FileOptions;
 use rustc_hash::FxHashSet;
@@ -215,7 +215,7 @@ impl Analysis {
         }
         let mut names: Vec<(String, Ty)> = Vec::new();
         match self.program.types[ty].clone() {
-            TyKind::Vector(element, n) => {
+            TyKind::Vector(element, n, _) => {
                 let n = match n {
                     Val::Int(n) => n.clamp(0, 4) as usize,
                     _ => 4,
@@ -223,7 +223,11 @@ impl Analysis {
                 names.extend(["x", "y", "z", "w"].iter().take(n).map(|c| (c.to_string(), element)));
                 for (len, text) in [(2, "xy"), (3, "xyz")] {
                     if n >= len {
-                        let ty = self.program.types.intern(TyKind::Vector(element, Val::Int(len as i64)));
+                        let ty = self.program.types.intern(TyKind::Vector(
+                            element,
+                            Val::Int(len as i64),
+                            Comparison::Each,
+                        ));
                         names.push((text.to_string(), ty));
                     }
                 }

@@ -483,6 +483,9 @@ impl Body<'_, '_, '_> {
         match (name, op) {
             (_, Some(op)) => {
                 let (Some(a), Some(b)) = (leaf(0), leaf(1)) else { return self.zeros(ty) };
+                if op.is_comparison() && self.lw.program.is_compared_whole(operands[0].1) {
+                    return vec![self.compare_whole(op, a, b)];
+                }
                 let value = self.binary_leaf(op, a, b);
                 let layout = self.layout(ty);
                 match layout.leaves.first() {

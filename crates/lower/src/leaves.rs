@@ -71,7 +71,7 @@ impl Lowerer<'_> {
 
     /// The scalar and length of a vector.
     pub(crate) fn vector_of(&mut self, ty: Ty) -> Option<(Scalar, u32)> {
-        let TyKind::Vector(element, n) = self.program.types[ty].clone() else { return None };
+        let TyKind::Vector(element, n, _) = self.program.types[ty].clone() else { return None };
         Some((self.scalar_of(element)?, self.val(&n)?))
     }
 

@@ -75,10 +75,35 @@ impl Body<'_, '_, '_> {
             );
         }
         let (Some(&a), Some(&b)) = (a.first(), b.first()) else { return Vec::new() };
-        let value = self.binary_leaf(op, a, b);
         let result = self.raw_ty(node);
         let is_one = op.is_comparison() && matches!(self.lw.program.types[result], TyKind::Scalar(_));
+        if is_one && self.lw.program.is_compared_whole(a_ty) {
+            return vec![self.compare_whole(op, a, b)];
+        }
+        let value = self.binary_leaf(op, a, b);
         vec![if is_one { self.one_answer(op, value) } else { value }]
+    }
+
+    /// Compares two vectors as a whole: by the first components that differ, from the last to the first.
+    pub(crate) fn compare_whole(&mut self, op: BinaryOp, a: Value, b: Value) -> Value {
+        match op {
+            BinaryOp::Gt => return self.compare_whole(BinaryOp::Lt, b, a),
+            BinaryOp::Ge => return self.compare_whole(BinaryOp::Le, b, a),
+            BinaryOp::Lt | BinaryOp::Le => {}
+            _ => {
+                let value = self.binary_leaf(op, a, b);
+                return self.one_answer(op, value);
+            }
+        }
+        let mut whole = self.b.bool(op == BinaryOp::Le);
+        for k in (0..self.length(self.b.func.ty(a))).rev() {
+            let (x, y) = (self.b.emit(Op::Extract(k), &[a]), self.b.emit(Op::Extract(k), &[b]));
+            let (less, greater) = (self.b.emit(Op::Lt, &[x, y]), self.b.emit(Op::Gt, &[x, y]));
+            let no_greater = self.b.emit(Op::Not, &[greater]);
+            let rest = self.b.emit(Op::And, &[no_greater, whole]);
+            whole = self.b.emit(Op::Or, &[less, rest]);
+        }
+        whole
     }
 
     /// The answer of a comparison in generic code, where vectors and matrices are compared as `IComparable` does: they

@@ -31,7 +31,7 @@ impl Body<'_, '_, '_> {
         span: Span,
     ) -> Option<Vec<Value>> {
         let [source, target] = [from, to].map(|ty| match self.lw.program.types[ty] {
-            TyKind::Vector(element, _) | TyKind::Matrix(element, ..) => element,
+            TyKind::Vector(element, _, _) | TyKind::Matrix(element, ..) => element,
             _ => ty,
         });
         let [of, bits] = [source, target].map(|ty| match self.lw.program.types[ty] {

@@ -24,7 +24,7 @@ impl Program {
         }
         let result = match self.types[ty].clone() {
             TyKind::Scalar(scalar) => scalar.is_float().then_some(ty),
-            TyKind::Vector(element, _) | TyKind::Matrix(element, ..) => {
+            TyKind::Vector(element, _, _) | TyKind::Matrix(element, ..) => {
                 // Components are numbers, and the differential of a number is itself: a component of a type that is not
                 // known yet can only become one.
                 let own = self.differential(element)?;

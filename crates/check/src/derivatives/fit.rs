@@ -153,7 +153,7 @@ impl Program {
     fn takes_integer(&mut self, have: &ParamSig, want: &ParamSig) -> bool {
         let is_integer = |this: &Program, ty: Ty| match this.types[ty] {
             TyKind::Scalar(scalar) => scalar.is_int(),
-            TyKind::Vector(element, _) => {
+            TyKind::Vector(element, _, _) => {
                 matches!(this.types[element], TyKind::Scalar(scalar) if scalar.is_int())
             }
             _ => false,

@@ -16,7 +16,7 @@ use crate::types::builtin::NativeGeneric;
 use crate::types::conversion::Source;
 use crate::types::follow_up::text;
 use crate::types::limits::MAX_PARTS;
-use crate::types::{GenericArg, Scalar, Ty, TyKind, Val};
+use crate::types::{Comparison, GenericArg, Scalar, Ty, TyKind, Val};
 
 /// Expressions nested deeper than this are refused.
 const MAX_DEPTH: u32 = 4000;
@@ -513,9 +513,9 @@ impl<'p> Checker<'p> {
             ty = target;
         }
         let element = match self.p.types[ty].clone() {
-            TyKind::Array(element, _) | TyKind::Vector(element, _) => Some((element, info.lvalue)),
+            TyKind::Array(element, _) | TyKind::Vector(element, _, _) => Some((element, info.lvalue)),
             TyKind::Matrix(element, _, columns, _) => {
-                Some((self.p.types.intern(TyKind::Vector(element, columns)), info.lvalue))
+                Some((self.p.types.intern(TyKind::Vector(element, columns, Comparison::Each)), info.lvalue))
             }
             TyKind::Buffer(kind, element) => {
                 Some((element, kind == crate::types::BufferKind::RWStructuredBuffer))
@@ -528,7 +528,7 @@ impl<'p> Checker<'p> {
                 return self.fail(expr, "E30013", "exactly one index is needed here");
             };
             self.index_value(*index);
-            if let (TyKind::Array(_, Some(Val::Int(n))) | TyKind::Vector(_, Val::Int(n)), Some(at)) =
+            if let (TyKind::Array(_, Some(Val::Int(n))) | TyKind::Vector(_, Val::Int(n), _), Some(at)) =
                 (&self.p.types[ty], self.p.int_literal(*index))
                 && (at < 0 || at >= i128::from(*n))
             {
@@ -536,7 +536,7 @@ impl<'p> Checker<'p> {
                     1 => format!("index {at} is out of bounds: there is 1 element"),
                     n => format!("index {at} is out of bounds: there are {n} elements"),
                 };
-                if matches!(self.p.types[ty], TyKind::Vector(_, Val::Int(1))) {
+                if matches!(self.p.types[ty], TyKind::Vector(_, Val::Int(1), _)) {
                     // A vector with one component is the component, whatever the index.
                     let span = self.span(*index);
                     self.p.report(Diagnostic::warning("E30029", span, message));
@@ -555,7 +555,8 @@ impl<'p> Checker<'p> {
         let ty = self.infer(index, None);
         let is_int = ty == Ty::ERROR || matches!(self.p.types[ty], TyKind::Scalar(scalar) if scalar.is_int());
         if !is_int {
-            let is_vector = matches!(self.p.types[ty], TyKind::Vector(_, Val::Int(2..)) | TyKind::Matrix(..));
+            let is_vector =
+                matches!(self.p.types[ty], TyKind::Vector(_, Val::Int(2..), _) | TyKind::Matrix(..));
             let float = self.p.has_operators(ty) && self.p.may_be_float(ty);
             if float || is_vector {
                 let message = text!("an index has to be an integer, got '{}'", self.name(ty));

@@ -13,7 +13,7 @@ use crate::program::Program;
 use crate::tables::{ExprInfo, FuncRef, Initializer, Meaning};
 use crate::types::conversion::Source;
 use crate::types::follow_up::text;
-use crate::types::{Ty, TyKind, Val};
+use crate::types::{Comparison, Ty, TyKind, Val};
 
 impl Program {
     /// The initial value of a variable of this type without an initialiser: the type's `__init()`, its
@@ -106,9 +106,9 @@ impl Program {
             TyKind::Array(element, Some(Val::Int(n))) if (0..=1 << 20).contains(&n) => {
                 Some(vec![element; n as usize])
             }
-            TyKind::Vector(element, Val::Int(n)) => Some(vec![element; n.max(0) as usize]),
+            TyKind::Vector(element, Val::Int(n), _) => Some(vec![element; n.max(0) as usize]),
             TyKind::Matrix(element, Val::Int(r), c, _) => {
-                let row = self.types.intern(TyKind::Vector(element, c));
+                let row = self.types.intern(TyKind::Vector(element, c, Comparison::Each));
                 Some(vec![row; r.max(0) as usize])
             }
             TyKind::Tuple(parts) => Some(parts),
@@ -345,7 +345,7 @@ impl Checker<'_> {
     /// The number of components that an argument contributes to the constructor of a vector or matrix.
     fn n_components(&self, ty: Ty) -> Option<i64> {
         match &self.p.types[ty] {
-            TyKind::Vector(_, Val::Int(n)) => Some(*n),
+            TyKind::Vector(_, Val::Int(n), _) => Some(*n),
             TyKind::Matrix(_, Val::Int(r), Val::Int(c), _) => Some(r * c),
             TyKind::Vector(..) | TyKind::Matrix(..) => None,
             TyKind::Array(element, Some(Val::Int(n))) => self.n_components(*element).map(|e| e * n),
@@ -355,7 +355,9 @@ impl Checker<'_> {
 
     fn element_of(&self, ty: Ty) -> Ty {
         match self.p.types[ty] {
-            TyKind::Vector(element, _) | TyKind::Matrix(element, ..) | TyKind::Array(element, _) => element,
+            TyKind::Vector(element, _, _) | TyKind::Matrix(element, ..) | TyKind::Array(element, _) => {
+                element
+            }
             _ => ty,
         }
     }
@@ -406,7 +408,7 @@ impl Checker<'_> {
                 // A brace list gives the whole value, or a row of a matrix.
                 let part = match self.p.types[ty].clone() {
                     TyKind::Matrix(element, _, c, _) if args.len() > 1 => {
-                        self.p.types.intern(TyKind::Vector(element, c))
+                        self.p.types.intern(TyKind::Vector(element, c, Comparison::Each))
                     }
                     _ => ty,
                 };

@@ -9,16 +9,26 @@ use crate::program::Program;
 use crate::tables::{ExprInfo, Meaning};
 use crate::types::builtin::{FLOATS, INTEGERS};
 use crate::types::follow_up::text;
-use crate::types::{Ty, TyKind};
+use crate::types::{Comparison, Ty, TyKind, Val};
 
 fn is_bitwise(op: BinaryOp) -> bool {
     matches!(op, BinaryOp::BitAnd | BinaryOp::BitOr | BinaryOp::BitXor | BinaryOp::Shl | BinaryOp::Shr)
 }
 
 impl Program {
+    /// Returns true for `CoopVec<T, N>`; only that has more than four components.
+    pub fn is_compared_whole(&self, ty: Ty) -> bool {
+        match &self.types[ty] {
+            TyKind::Vector(_, n, comparison) => {
+                *comparison == Comparison::Whole || matches!(n, Val::Int(5..))
+            }
+            _ => false,
+        }
+    }
+
     pub(crate) fn with_element(&mut self, shape: Ty, element: Ty) -> Ty {
         match self.types[shape].clone() {
-            TyKind::Vector(_, n) => self.types.intern(TyKind::Vector(element, n)),
+            TyKind::Vector(_, n, c) => self.types.intern(TyKind::Vector(element, n, c)),
             TyKind::Matrix(_, r, c, order) => self.types.intern(TyKind::Matrix(element, r, c, order)),
             _ => element,
         }
@@ -34,7 +44,7 @@ impl Program {
 
     pub(crate) fn element(&self, ty: Ty) -> Ty {
         match self.types[ty] {
-            TyKind::Vector(e, _) | TyKind::Matrix(e, ..) => e,
+            TyKind::Vector(e, _, _) | TyKind::Matrix(e, ..) => e,
             _ => ty,
         }
     }
@@ -207,7 +217,8 @@ impl Checker<'_> {
             let is_one = element != ty
                 && self.p.types.is_abstract(element)
                 && (kinds & !FLOATS == 0 || kinds & !INTEGERS == 0)
-                && !self.p.is_core(self.scope);
+                && !self.p.is_core(self.scope)
+                || self.p.is_compared_whole(ty);
             let result = if is_one { Ty::BOOL } else { self.p.with_element(ty, Ty::BOOL) };
             return Some((ty, ty, result));
         }
@@ -375,7 +386,7 @@ impl Checker<'_> {
         let loaded = self.p.loaded(ty);
         let fits = match &self.p.types[loaded] {
             TyKind::Scalar(_) | TyKind::Error | TyKind::Pointer(_) | TyKind::Enum(_) => true,
-            TyKind::Vector(_, n) => *n == crate::types::Val::Int(1),
+            TyKind::Vector(_, n, _) => *n == crate::types::Val::Int(1),
             TyKind::Matrix(..) => false,
             _ => self.p.has_operators(loaded),
         };

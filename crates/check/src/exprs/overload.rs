@@ -62,7 +62,7 @@ impl Program {
         let is_scalar = |ty: Ty| matches!(self.types[ty], TyKind::Scalar(_));
         // `float1` and `float` denote the same place.
         let is_single =
-            |whole: Ty, part: Ty| matches!(self.types[whole], TyKind::Vector(e, Val::Int(1)) if e == part);
+            |whole: Ty, part: Ty| matches!(self.types[whole], TyKind::Vector(e, Val::Int(1), _) if e == part);
         from == to
             || is_single(from, to)
             || is_single(to, from)
@@ -75,7 +75,7 @@ impl Program {
     fn same_but_sign(&self, a: Ty, b: Ty) -> bool {
         match (&self.types[a], &self.types[b]) {
             (TyKind::Scalar(a), TyKind::Scalar(b)) => a.is_int() && b.is_int() && a.size() == b.size(),
-            (TyKind::Vector(a, n), TyKind::Vector(b, m)) => n == m && self.same_but_sign(*a, *b),
+            (TyKind::Vector(a, n, _), TyKind::Vector(b, m, _)) => n == m && self.same_but_sign(*a, *b),
             (TyKind::Matrix(a, r, c, _), TyKind::Matrix(b, s, d, _)) => {
                 r == s && c == d && self.same_but_sign(*a, *b)
             }

@@ -322,7 +322,7 @@ impl Program {
             }
             match self.types[ty].clone() {
                 TyKind::Scalar(scalar) if scalar != Scalar::Bool && is_it(scalar) => return true,
-                TyKind::Vector(of, _)
+                TyKind::Vector(of, _, _)
                 | TyKind::Matrix(of, ..)
                 | TyKind::Array(of, _)
                 | TyKind::Optional(of)

@@ -447,7 +447,7 @@ impl Flow<'_> {
                 let fields = self.p.fields(ty).into_iter();
                 Some(fields.filter(|field| !field.2).map(|field| Part::Field(field.0)).collect())
             }
-            TyKind::Vector(_, Val::Int(n)) | TyKind::Array(_, Some(Val::Int(n))) => elements(n),
+            TyKind::Vector(_, Val::Int(n), _) | TyKind::Array(_, Some(Val::Int(n))) => elements(n),
             _ => None,
         }
     }

@@ -49,7 +49,9 @@ impl Flow<'_> {
                 let unset: Vec<_> = fields.filter(|f| self.starts_unset(f.1, 0)).collect();
                 unset.into_iter().map(|(field, _)| Some(Part::Field(field))).collect()
             }
-            TyKind::Vector(_, Val::Int(n)) => (0..n.max(0) as u64).map(|k| Some(Part::Element(k))).collect(),
+            TyKind::Vector(_, Val::Int(n), _) => {
+                (0..n.max(0) as u64).map(|k| Some(Part::Element(k))).collect()
+            }
             _ => Vec::from_iter(self.starts_unset(ty, 0).then_some(None)),
         }
     }

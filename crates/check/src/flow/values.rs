@@ -235,7 +235,7 @@ impl Flow<'_> {
             TyKind::Struct(..) => {
                 self.p.fields(ty).into_iter().map(|(field, _, plain)| (Part::Field(field), plain)).collect()
             }
-            TyKind::Vector(_, Val::Int(n)) | TyKind::Array(_, Some(Val::Int(n))) if n == count as i64 => {
+            TyKind::Vector(_, Val::Int(n), _) | TyKind::Array(_, Some(Val::Int(n))) if n == count as i64 => {
                 (0..count as u64).map(|k| (Part::Element(k), false)).collect()
             }
             _ => return Vec::new(),

@@ -14,7 +14,7 @@ use crate::exprs::infer::Checker;
 use crate::facts::{ExtensionInfo, Facet, FacetKind, Magic};
 use crate::program::Program;
 use crate::signature::Subst;
-use crate::types::{Args, GenericArg, Part, Ty, TyKind, Val};
+use crate::types::{Args, Comparison, GenericArg, Part, Ty, TyKind, Val};
 
 impl Program {
     /// The generic parameters of a declaration and of all enclosing ones, outermost first.
@@ -387,6 +387,10 @@ impl Program {
                 let default = self.default_layout();
                 self.unify(content, ty, params, env)
                     && default.is_some_and(|default| self.unify(layout, default, params, env))
+            }
+            // What is for all vectors is for those that are compared as a whole, too.
+            (TyKind::Vector(a, n, Comparison::Each), TyKind::Vector(b, m, Comparison::Whole)) => {
+                self.unify(a, b, params, env) && self.unify_val(&n, &m, params, env)
             }
             // Types of one kind, part by part.
             (a, b) if std::mem::discriminant(&a) == std::mem::discriminant(&b) => {

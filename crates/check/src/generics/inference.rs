@@ -16,7 +16,7 @@ use crate::names::lookup::Candidate;
 use crate::program::Program;
 use crate::signature::{Signature, Subst};
 use crate::types::builtin::{ALL_SCALARS, BOOL, FLOATS, SIGNED, USER};
-use crate::types::{GenericArg, Ty, TyKind, Val};
+use crate::types::{Comparison, GenericArg, Ty, TyKind, Val};
 
 impl Checker<'_> {
     /// Infers the arguments of a candidate's generics.
@@ -127,7 +127,9 @@ impl Checker<'_> {
             return None;
         }
         let whole = match lengths {
-            [GenericArg::Val(n)] => self.p.types.intern(TyKind::Vector(*element, n.clone())),
+            [GenericArg::Val(n)] => {
+                self.p.types.intern(TyKind::Vector(*element, n.clone(), Comparison::Each))
+            }
             [GenericArg::Val(rows), GenericArg::Val(columns)] => {
                 self.p.types.matrix(*element, rows.clone(), columns.clone())
             }
@@ -252,7 +254,7 @@ impl Checker<'_> {
                 let from = self.p.loaded(from);
                 found.types.push((param, from, false));
             }
-            (TyKind::Vector(element, n), TyKind::Scalar(_)) => {
+            (TyKind::Vector(element, n, _), TyKind::Scalar(_)) => {
                 self.collect(element, from, open, found);
                 // A scalar counts as a vector of one component, unless another argument determines more.
                 if let Val::Param(param) = n

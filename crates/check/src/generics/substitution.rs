@@ -356,7 +356,10 @@ impl Program {
             TyKind::Error => "<error>".into(),
             TyKind::Void => "void".into(),
             TyKind::Scalar(scalar) => scalar.name().into(),
-            TyKind::Vector(element, n) => match (&self.types[*element], n) {
+            TyKind::Vector(element, n, _) => match (&self.types[*element], n) {
+                _ if self.is_compared_whole(ty) => {
+                    format!("CoopVec<{}, {}>", self.type_name(*element), self.val_name(n))
+                }
                 (TyKind::Scalar(s), Val::Int(n)) => format!("{}{n}", s.name()),
                 _ => format!("vector<{}, {}>", self.type_name(*element), self.val_name(n)),
             },

@@ -48,7 +48,7 @@ impl Program {
         let (from, Some(to)) = (info.ty, info.coerce) else { return };
         let scalar = |p: &Program, ty: Ty| match p.types[ty] {
             TyKind::Scalar(scalar) => Some(scalar),
-            TyKind::Vector(element, _) => match p.types[element] {
+            TyKind::Vector(element, _, _) => match p.types[element] {
                 TyKind::Scalar(scalar) => Some(scalar),
                 _ => None,
             },

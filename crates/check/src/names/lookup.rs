@@ -439,7 +439,7 @@ impl Checker<'_> {
         let part = |ty, meaning, lvalue| Ref::Value(ExprInfo::new(ty, meaning, lvalue));
         let value = |ty, meaning| part(ty, meaning, false);
         match self.p.types[ty].clone() {
-            TyKind::Vector(element, n) => {
+            TyKind::Vector(element, n, _) => {
                 if let Some(comps) = swizzle(&text) {
                     if let Val::Int(n) = n
                         && comps.iter().any(|&c| i64::from(c) >= n)

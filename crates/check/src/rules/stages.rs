@@ -98,7 +98,7 @@ impl Program {
                 self.error("E38050", span, message);
             } else if let ("OutputIndices", Some(&GenericArg::Type(element))) = (&*name, args.first()) {
                 let is_index = match self.types[element] {
-                    TyKind::Vector(element, Val::Int(n)) => element == Ty::UINT && (1..=3).contains(&n),
+                    TyKind::Vector(element, Val::Int(n), _) => element == Ty::UINT && (1..=3).contains(&n),
                     _ => element == Ty::UINT || element == Ty::ERROR,
                 };
                 if !is_index {

@@ -135,7 +135,7 @@ impl Program {
                 }
                 return;
             }
-            TyKind::Vector(element, _) => element == Ty::BOOL,
+            TyKind::Vector(element, _, _) => element == Ty::BOOL,
             TyKind::Matrix(element, ..) => {
                 matches!(self.types[element], TyKind::Scalar(scalar) if !scalar.is_float())
             }
@@ -234,7 +234,7 @@ impl Program {
             matches!(p.types[ty], TyKind::Scalar(s) if s.is_int() && s != Scalar::Bool) || ty == Ty::ERROR
         };
         let fits = match self.types[ty] {
-            TyKind::Vector(element, Val::Int(n)) => {
+            TyKind::Vector(element, Val::Int(n), _) => {
                 is_index(self, element) && (n == 1 || is_thread && (1..=3).contains(&n))
             }
             TyKind::Scalar(_) | TyKind::Error => is_index(self, ty),

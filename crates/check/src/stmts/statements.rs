@@ -240,7 +240,7 @@ impl Checker<'_> {
             ty = Ty::INT;
         }
         // A vector of one component is that component.
-        if let &TyKind::Vector(element, Val::Int(1)) = &self.p.types[ty] {
+        if let &TyKind::Vector(element, Val::Int(1), _) = &self.p.types[ty] {
             self.coerce(scrutinee, element);
             ty = element;
         }

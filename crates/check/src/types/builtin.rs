@@ -9,7 +9,7 @@ use syntax::{DeclId, ExprId, Symbol};
 
 use crate::facts::Magic;
 use crate::program::Program;
-use crate::types::{BufferKind, Scalar, Ty, TyKind, Val};
+use crate::types::{BufferKind, Comparison, Scalar, Ty, TyKind, Val};
 
 /// A set of kinds of types.
 pub(crate) type Kinds = u16;
@@ -273,13 +273,15 @@ impl Program {
         }
         let scalar = Scalar::by_name(std::str::from_utf8(rest).ok()?)?;
         let element = self.types.scalar(scalar);
-        Some(self.types.intern(TyKind::Vector(element, Val::Int(last))))
+        Some(self.types.intern(TyKind::Vector(element, Val::Int(last), Comparison::Each)))
     }
 
     /// The type that the name of a built-in generic type denotes without arguments.
     pub(crate) fn native_default(&mut self, native: NativeGeneric) -> Option<Ty> {
         match native {
-            NativeGeneric::Vector => Some(self.types.intern(TyKind::Vector(Ty::FLOAT, Val::Int(4)))),
+            NativeGeneric::Vector => {
+                Some(self.types.intern(TyKind::Vector(Ty::FLOAT, Val::Int(4), Comparison::Each)))
+            }
             NativeGeneric::Matrix => Some(self.types.matrix(Ty::FLOAT, Val::Int(4), Val::Int(4))),
             _ => None,
         }
@@ -308,7 +310,7 @@ impl Program {
     pub(crate) fn kinds_of(&mut self, ty: Ty) -> Kinds {
         match self.types[ty] {
             TyKind::Scalar(scalar) => scalar.kinds(),
-            TyKind::Vector(element, _) | TyKind::Matrix(element, ..) => {
+            TyKind::Vector(element, _, _) | TyKind::Matrix(element, ..) => {
                 (self.kinds_of(element) & ALL_SCALARS) << SHIFT
             }
             TyKind::Enum(_) => USER | ENUM,
@@ -337,7 +339,7 @@ impl Program {
     pub(crate) fn has_operators(&mut self, ty: Ty) -> bool {
         match self.types[ty] {
             TyKind::Scalar(scalar) => !scalar.is_stored(),
-            TyKind::Vector(element, _) | TyKind::Matrix(element, ..) => {
+            TyKind::Vector(element, _, _) | TyKind::Matrix(element, ..) => {
                 !matches!(self.types[element], TyKind::Scalar(scalar) if scalar.is_stored())
             }
             _ => self.types.is_abstract(ty) && self.magics_of(ty).into_iter().any(Magic::has_operators),

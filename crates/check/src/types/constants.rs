@@ -270,7 +270,7 @@ impl Program {
         match kind {
             SizeOfKind::CountOf => match &self.types[ty] {
                 TyKind::Tuple(_) | TyKind::Pack(_) => self.known_count(ty),
-                TyKind::Array(_, Some(Val::Int(n))) | TyKind::Vector(_, Val::Int(n)) => Some(*n),
+                TyKind::Array(_, Some(Val::Int(n))) | TyKind::Vector(_, Val::Int(n), _) => Some(*n),
                 _ => None,
             },
             // Outside of an aggregate, an optional is as large as in an array.

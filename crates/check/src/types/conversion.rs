@@ -66,14 +66,15 @@ impl Program {
                 let is_allowed = source.explicit || !a.is_stored() && !b.is_stored();
                 is_allowed.then(|| scalar_cost(a, b, source.literal))
             }
-            (TyKind::Scalar(_), TyKind::Vector(element, _)) => {
+            (TyKind::Scalar(_), TyKind::Vector(element, _, _)) => {
                 Some(self.conversion(from, element, source)? + SPLAT)
             }
             (TyKind::Scalar(_), TyKind::Matrix(element, ..)) => {
                 Some(self.conversion(from, element, source)? + MATRIX_SPLAT)
             }
-            (TyKind::Vector(a, n), TyKind::Vector(b, m)) => {
-                let cost = self.conversion(a, b, Source { literal: None, ..source })?;
+            (TyKind::Vector(a, n, c), TyKind::Vector(b, m, d)) => {
+                // What takes such a vector as it is goes before what takes it as another kind.
+                let cost = self.conversion(a, b, Source { literal: None, ..source })? + u32::from(c != d);
                 if n == m || n == Val::Error || m == Val::Error {
                     return Some(cost);
                 }
@@ -83,7 +84,7 @@ impl Program {
                     _ => None,
                 }
             }
-            (TyKind::Vector(a, n), TyKind::Scalar(_)) => {
+            (TyKind::Vector(a, n, _), TyKind::Scalar(_)) => {
                 let cost = self.conversion(a, to, Source { literal: None, ..source })?;
                 (n == Val::Int(1)).then_some(cost + TRUNCATE_VECTOR)
             }
@@ -102,8 +103,8 @@ impl Program {
                 }
             }
             // The components correspond row by row, so their number has to be the same.
-            (TyKind::Matrix(a, Val::Int(r), Val::Int(c), _), TyKind::Vector(b, Val::Int(n)))
-            | (TyKind::Vector(a, Val::Int(n)), TyKind::Matrix(b, Val::Int(r), Val::Int(c), _))
+            (TyKind::Matrix(a, Val::Int(r), Val::Int(c), _), TyKind::Vector(b, Val::Int(n), _))
+            | (TyKind::Vector(a, Val::Int(n), _), TyKind::Matrix(b, Val::Int(r), Val::Int(c), _))
                 if source.explicit && r.checked_mul(c) == Some(n) =>
             {
                 self.conversion(a, b, Source { literal: None, ..source }).map(|cost| cost + GENERAL)
@@ -176,7 +177,7 @@ impl Program {
                 let literal = source.literal.is_some();
                 (self.has_operators(to) && (literal || source.explicit)).then_some(INT_TO_FLOAT)
             }
-            (_, TyKind::Vector(element, _)) if self.types.is_abstract(from) => {
+            (_, TyKind::Vector(element, _, _)) if self.types.is_abstract(from) => {
                 (element == from).then_some(SPLAT)
             }
             (_, TyKind::Matrix(element, ..)) if self.types.is_abstract(from) => {
@@ -323,14 +324,16 @@ impl Program {
                 parts.map(|parts| self.pack_of(parts))
             }
             (TyKind::Scalar(x), TyKind::Scalar(y)) => Some(self.types.scalar(join_scalars(x, y))),
-            (TyKind::Vector(x, n), TyKind::Vector(y, m)) if n == m || [&n, &m].contains(&&Val::Int(1)) => {
+            (TyKind::Vector(x, n, c), TyKind::Vector(y, m, d))
+                if n == m || [&n, &m].contains(&&Val::Int(1)) =>
+            {
                 let n = if n == Val::Int(1) { m } else { n };
                 let element = self.join(x, y)?;
-                Some(self.types.intern(TyKind::Vector(element, n)))
+                Some(self.types.intern(TyKind::Vector(element, n, c.join(d))))
             }
-            (TyKind::Vector(x, n), _) if is_component(self, b) => {
+            (TyKind::Vector(x, n, c), _) if is_component(self, b) => {
                 let element = self.join(x, b)?;
-                Some(self.types.intern(TyKind::Vector(element, n)))
+                Some(self.types.intern(TyKind::Vector(element, n, c)))
             }
             (TyKind::Matrix(x, r, c, _), _) if is_component(self, b) => {
                 let element = self.join(x, b)?;

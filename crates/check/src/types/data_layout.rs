@@ -136,7 +136,7 @@ impl Program {
                 self.extent_in(content, layout)
             }
             TyKind::Scalar(s) => Some((layout.scalar(s), layout.scalar(s))),
-            TyKind::Vector(element, Val::Int(n)) => {
+            TyKind::Vector(element, Val::Int(n), _) => {
                 let (size, _) = self.extent_in(element, layout)?;
                 Some(layout.vector(size, n))
             }

@@ -12,7 +12,7 @@ use crate::signature::Subst;
 use crate::tables::Meaning;
 use crate::types::builtin::NativeGeneric;
 use crate::types::follow_up::text;
-use crate::types::{GenericArg, Order, Ty, TyKind, Val};
+use crate::types::{Comparison, GenericArg, Order, Ty, TyKind, Val};
 
 /// The maximum length of a `CoopVec`; every component is an operation of its own.
 pub const MAX_COOP_VEC: i64 = 1024;
@@ -72,14 +72,18 @@ impl Checker<'_> {
                         return Ty::ERROR;
                     }
                     let most = if native == NativeGeneric::CoopVec { MAX_COOP_VEC } else { 4 };
-                    let kind = TyKind::Vector(element, n);
+                    let comparison = match native {
+                        NativeGeneric::CoopVec => Comparison::Whole,
+                        _ => Comparison::Each,
+                    };
+                    let kind = TyKind::Vector(element, n, comparison);
                     if !is_pattern && self.is_of_no_size(&kind, most, span) {
                         return Ty::ERROR;
                     }
                     Some(kind)
                 }
                 (Some(element), None) if args.len() == 1 && native == NativeGeneric::Vector => {
-                    Some(TyKind::Vector(element, Val::Int(4)))
+                    Some(TyKind::Vector(element, Val::Int(4), Comparison::Each))
                 }
                 _ => None,
             },
@@ -332,7 +336,7 @@ impl Program {
             self.val_int(val, &Subst::default()).filter(|n| !range.contains(n))
         };
         match kind {
-            TyKind::Vector(_, n) => {
+            TyKind::Vector(_, n, _) => {
                 let n = outside(n, 1..=most)?;
                 Some(("E38203", format!("a vector has 1 to {most} components, not {n}")))
             }

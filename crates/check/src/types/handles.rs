@@ -54,7 +54,7 @@ impl Program {
     /// Returns true for the types of numbers that a handle can be.
     pub fn is_handle_number(&self, ty: Ty) -> bool {
         match self.types[ty] {
-            TyKind::Vector(element, Val::Int(2)) => self.types[element] == TyKind::Scalar(Scalar::UInt),
+            TyKind::Vector(element, Val::Int(2), _) => self.types[element] == TyKind::Scalar(Scalar::UInt),
             TyKind::Scalar(Scalar::UInt64 | Scalar::Int64) => true,
             _ => false,
         }

@@ -157,8 +157,8 @@ pub enum TyKind {
     Void,
     /// A scalar.
     Scalar(Scalar),
-    /// `vector<T, N>`; the element may be a parameter.
-    Vector(Ty, Val),
+    /// `vector<T, N>`, or `CoopVec<T, N>`, which is compared as a whole; the element may be a parameter.
+    Vector(Ty, Val, Comparison),
     /// `matrix<T, R, C>`, with the order in which it is stored; a value has no order, which is expressed by
     /// [`Order::HOST`].
     Matrix(Ty, Val, Val, Val),
@@ -233,11 +233,27 @@ impl<'a> From<&'a GenericArg> for Part<'a> {
     }
 }
 
+/// How many answers a comparison of two vectors has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Comparison {
+    /// One for each component.
+    Each,
+    /// A single one: such vectors are equal if all components are, and ordered by the first that differ.
+    Whole,
+}
+
+impl Comparison {
+    /// That of the result of an operator on two vectors.
+    pub(crate) fn join(self, other: Comparison) -> Comparison {
+        if self == Comparison::Whole { self } else { other }
+    }
+}
+
 impl TyKind {
     /// Visits the types and integers of which a type is made, one level deep.
     pub(crate) fn for_each_part<'a>(&'a self, visit: &mut impl FnMut(Part<'a>)) {
         match self {
-            TyKind::Vector(e, n) => {
+            TyKind::Vector(e, n, _) => {
                 visit(Part::Type(*e));
                 visit(Part::Val(n));
             }
@@ -323,7 +339,7 @@ impl TyKind {
         let mut val = || vals.next().unwrap_or(Val::Error);
         let first = types.first().copied().unwrap_or(Ty::ERROR);
         match self {
-            TyKind::Vector(..) => TyKind::Vector(first, val()),
+            TyKind::Vector(.., comparison) => TyKind::Vector(first, val(), *comparison),
             TyKind::Matrix(..) => TyKind::Matrix(first, val(), val(), val()),
             TyKind::Array(_, n) => TyKind::Array(first, n.as_ref().map(|_| val())),
             TyKind::Assoc(_, decl) => TyKind::Assoc(first, *decl),
@@ -453,7 +469,11 @@ impl TyInterner {
 
     /// A vector of this many components; one is a scalar.
     pub(crate) fn components(&mut self, element: Ty, n: usize) -> Ty {
-        if n == 1 { element } else { self.intern(TyKind::Vector(element, Val::Int(n as i64))) }
+        if n == 1 {
+            element
+        } else {
+            self.intern(TyKind::Vector(element, Val::Int(n as i64), Comparison::Each))
+        }
     }
 
     /// Returns the matrix type with this order; returns any other type unchanged.

@@ -46,7 +46,7 @@ impl Shape {
         let known = |program: &Program, n| program.val_int(n, &Subst::default());
         match (program.types[element].clone(), program.types[gradient].clone()) {
             (TyKind::Scalar(s), TyKind::Scalar(_)) => Some(Shape::Number(float(s)?)),
-            (TyKind::Vector(s, n), TyKind::Vector(..)) => {
+            (TyKind::Vector(s, n, _), TyKind::Vector(..)) => {
                 let (n, number) = (known(program, &n)?, Shape::of(program, s, s)?);
                 Some(Shape::Parts((0..n).map(|k| (format!("[{k}]"), number.clone())).collect()))
             }
