@@ -114,6 +114,15 @@ impl Body<'_, '_, '_> {
         if name == "printf" {
             return Some(self.printf(args, span));
         }
+        if name == "abort" {
+            if args.iter().any(|arg| matches!(arg, Arg::Expr(_))) {
+                self.printf(args, span);
+            }
+            self.b.span = ir_span(span);
+            let no = self.b.bool(false);
+            self.b.effect(Op::Assert("the program aborts here".into()), &[no]);
+            return Some(Vec::new());
+        }
         if self.stays_call(f, &name) {
             return None;
         }
