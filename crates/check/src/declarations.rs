@@ -80,6 +80,7 @@ impl Program {
         self.check_derivative_targets();
         self.check_bit_casts();
         self.check_removed();
+        self.check_unset_globals();
         self.report_lacking();
         self.report_endless_search();
     }

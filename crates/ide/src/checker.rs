@@ -164,6 +164,7 @@ impl Checker {
             own.into_iter().partition(|&k| units.all[k].is_function);
         let mut known: Vec<Diagnostic> = Vec::new();
         let mut todo: Vec<usize> = Vec::new();
+        let mut kept: Vec<usize> = Vec::new();
         for k in others.into_iter().chain(functions) {
             let is_kept = !units.casts_bits && !units.all[k].is_derivative;
             let found = match is_kept {
@@ -171,7 +172,10 @@ impl Checker {
                 false => None,
             };
             match found {
-                Some(found) => known.extend(found),
+                Some(found) => {
+                    kept.push(k);
+                    known.extend(found);
+                }
                 None => todo.push(k),
             }
         }
@@ -196,6 +200,12 @@ impl Checker {
                 }
             }
             self.keep(units.all[k].shallow, &own, analysis, units);
+        }
+        // Any code may assign a global variable. What is wrong with it is known already.
+        if analysis.program.has_unset_globals() {
+            let n_found = analysis.program.diagnostics.len();
+            kept.iter().for_each(|&k| analysis.program.check_unit(units.all[k].decl));
+            analysis.program.diagnostics.truncate(n_found);
         }
         analysis.program.check_rest();
         let mut diagnostics = std::mem::take(&mut analysis.program.diagnostics);

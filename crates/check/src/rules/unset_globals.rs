@@ -12,8 +12,13 @@ use crate::program::Program;
 use crate::tables::{Arg, Callable, Initializer, Meaning};
 
 impl Program {
-    /// Warns of reads of global variables that are never assigned.
-    pub(crate) fn check_unset_globals(&mut self) {
+    /// Returns true if there is a global variable that [`Self::check_unset_globals`] looks for.
+    pub fn has_unset_globals(&mut self) -> bool {
+        self.unset_candidates().is_some()
+    }
+
+    /// The global variables that may be unset, and all declarations of their module that contain code.
+    fn unset_candidates(&mut self) -> Option<(FxHashSet<DeclId>, Vec<DeclId>)> {
         let mut module = None;
         let mut variables: FxHashSet<DeclId> = FxHashSet::default();
         let mut code = Vec::new();
@@ -39,14 +44,15 @@ impl Program {
             }
             module = module.or(Some(self.module_of(decl)));
         }
-        if variables.is_empty() || !has_entry_point {
-            return;
-        }
+        code.retain(|&decl| Some(self.module_of(decl)) == module);
+        (!variables.is_empty() && has_entry_point).then_some((variables, code))
+    }
+
+    /// Warns of reads of global variables that are never assigned, where all code of the module has been checked.
+    pub(crate) fn check_unset_globals(&mut self) {
+        let Some((mut variables, code)) = self.unset_candidates() else { return };
         let mut reads: Vec<(DeclId, ExprId)> = Vec::new();
         for decl in code {
-            if Some(self.module_of(decl)) != module {
-                continue;
-            }
             let mut exprs = Vec::from_iter(self.ast.decls[decl].kind.init());
             if let Some(body) = self.body_of(decl) {
                 exprs.extend(self.body_parts(body).0);
