@@ -143,7 +143,11 @@ impl Body<'_, '_, '_> {
             return self.internal(span, "a call has too few arguments", ty);
         }
         self.b.span = ir_span(span);
-        let values = self.invoke(&declared, inputs.values, &inputs.places, span);
+        // A derivative that the program has written has one itself where an operator calls it, whether it is declared
+        // differentiable or not: so it has where another derivative calls it.
+        let by_operator = matches!(named, Callable::Derived(..));
+        let is_quiet = !by_operator && self.differentiable && self.is_plain(&declared);
+        let values = self.invoke_as(&declared, is_quiet, inputs.values, &inputs.places, span);
         self.convert(values, declared.sig.ret, ty, span)
     }
 
@@ -269,6 +273,19 @@ impl Body<'_, '_, '_> {
         places: &[Option<Place>],
         span: Span,
     ) -> Vec<Value> {
+        let is_quiet = self.differentiable && self.is_plain(declared);
+        self.invoke_as(declared, is_quiet, inputs, places, span)
+    }
+
+    /// Like [`Self::invoke`]; a call that `is_quiet` has no derivative.
+    fn invoke_as(
+        &mut self,
+        declared: &Declared,
+        is_quiet: bool,
+        inputs: Vec<(Vec<Value>, Ty)>,
+        places: &[Option<Place>],
+        span: Span,
+    ) -> Vec<Value> {
         let mut args = Vec::new();
         for (param, (values, from)) in declared.sig.params.iter().zip(inputs) {
             if !param.is_input() {
@@ -285,11 +302,7 @@ impl Body<'_, '_, '_> {
         if !self.fit(&args, &declared.params) {
             return self.internal(span, "arguments do not fit the parameters of a call", declared.sig.ret);
         }
-        let func = if self.detached || self.differentiable && self.is_plain(declared) {
-            self.quiet(declared)
-        } else {
-            declared.func
-        };
+        let func = if self.detached || is_quiet { self.quiet(declared) } else { declared.func };
         let results = self.b.call_func(func, &declared.results, &args);
         let mut returned = Vec::new();
         for (output, values) in self.by_output(&declared.sig, &results) {
