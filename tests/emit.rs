@@ -97,8 +97,8 @@ fn programs_are_valid_or_refused() {
     floor::say_missing(&["spirv-val", "glslangValidator"]);
 }
 
-/// What users are shown and what is timed: the example that trains a hash grid and the programs that are compared with
-/// those of other systems can be written in every language.
+/// The example that trains a hash grid and the programs that are timed beside other systems can be written in every
+/// language.
 #[test]
 fn examples_and_benches_are_valid_in_every_language() {
     let peers = test_support::programs(&["benches/peers"])

@@ -23,10 +23,7 @@ impl Program {
         for decl in decls {
             self.check_decl(decl);
         }
-        self.check_derivative_targets();
-        self.check_bit_casts();
-        self.check_removed();
-        self.check_unset_globals();
+        self.check_together();
     }
 
     /// The declarations of a file that are checked one by one: those at its top level and in its namespaces.
@@ -77,12 +74,17 @@ impl Program {
 
     /// Checks what is known once all declarations have been.
     pub fn check_rest(&mut self) {
+        self.check_together();
+        self.report_lacking();
+        self.report_endless_search();
+    }
+
+    /// Checks what all declarations say together.
+    fn check_together(&mut self) {
         self.check_derivative_targets();
         self.check_bit_casts();
         self.check_removed();
         self.check_unset_globals();
-        self.report_lacking();
-        self.report_endless_search();
     }
 
     fn check_names(&mut self, decls: &[DeclId]) {

@@ -31,8 +31,8 @@ pub struct Packed {
     /// The name of each file and the length of each of its lines. The first one is the module; parts follow, and then
     /// what is included as text.
     pub files: Vec<(String, Vec<u32>)>,
-    /// The files that `__include` and `implementing` name: the number of the file that says it, the name, and the number of the
-    /// file that is meant.
+    /// The files that `__include` and `implementing` name: the number of the file that says it, the name, and the
+    /// number of the file that is meant.
     pub parts: Vec<(u32, String, u32)>,
     /// The syntax tree of the module and its parts.
     pub tree: Vec<u8>,

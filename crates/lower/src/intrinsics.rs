@@ -5,7 +5,7 @@
 
 use check::signature::Direction;
 use check::tables::{Arg, FuncRef};
-use check::types::{Ty, TyKind};
+use check::types::Ty;
 use ir::{AtomicOp, Builtin, Function, Math, Op, Rest, Scalar, Type, TypeData, Value};
 use smallvec::SmallVec;
 use syntax::ast::{BinaryOp, ExprKind};
@@ -115,14 +115,6 @@ impl Body<'_, '_, '_> {
             return Some(self.printf(args, span));
         }
         if name == "abort" {
-            for arg in args {
-                let &Arg::Expr(value) = arg else { continue };
-                let ty = self.expr_ty(value);
-                if matches!(self.lw.program.types[ty], TyKind::Struct(..)) {
-                    let span = self.lw.program.ast.exprs[value].span;
-                    return Some(self.unsupported(span, "a struct among the values of `abort` is", Ty::VOID));
-                }
-            }
             if args.iter().any(|arg| matches!(arg, Arg::Expr(_))) {
                 self.printf(args, span);
             }

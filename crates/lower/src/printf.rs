@@ -5,7 +5,7 @@
 //! conversion of any other string holds the whole table, which is complete once all functions are lowered.
 
 use check::tables::{Arg, Meaning};
-use check::types::Ty;
+use check::types::{Ty, TyKind};
 use ir::printf::{self, Replacement, choice_of_texts};
 use ir::{Builder, Func, Function, Op, Scalar, Slot, Type, TypeData, Types, Value, scalar};
 use syntax::ast::ExprKind;
@@ -111,6 +111,11 @@ impl Body<'_, '_, '_> {
             if let Some(text) = self.string(e) {
                 arguments.push(Argument::Literal(text));
                 continue;
+            }
+            let ty = self.expr_ty(e);
+            if matches!(self.lw.program.types[ty], TyKind::Struct(..)) {
+                let span = self.lw.program.ast.exprs[e].span;
+                return self.unsupported(span, "a struct among the values of a text is", Ty::VOID);
             }
             let first = operands.len();
             for value in self.expr(e) {

@@ -21,8 +21,8 @@
 //!   do.
 //! - The second branch does not need it: it stays behind.
 //!
-//! What accesses memory, prints or may not end passes a branch, or an instruction that stays, only if neither writes what
-//! the other accesses ([`Footprint`]).
+//! An instruction that accesses memory, prints or may not end passes a branch, or an instruction that stays, only if
+//! neither writes memory that the other accesses ([`Footprint`]).
 
 use cranelift_entity::EntitySet;
 use ir::analysis::points_to::root_cell;
