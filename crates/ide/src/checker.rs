@@ -93,7 +93,7 @@ impl Checker {
         for diagnostic in diagnostics.iter().filter(|d| d.severity == Severity::Error) {
             places(&units, diagnostic)
                 .into_iter()
-                .filter_map(|at| units.at(at))
+                .flat_map(|at| units.all_at(at))
                 .for_each(|k| has_error[k] = true);
         }
         let roots = self.roots(&mut analysis, &units, &has_error, &mut diagnostics);

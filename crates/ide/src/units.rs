@@ -81,6 +81,18 @@ fn takes_bits(word: &str) -> bool {
     ["as", "pack", "f32tof16", "bit_cast", "reinterpret"].iter().any(|start| word.starts_with(start))
 }
 
+/// The place of a declaration, with the arguments of the macro that makes it: nothing but a macro is followed by them.
+fn with_arguments(analysis: &Analysis, span: Span) -> Span {
+    let file = analysis.session.sources.files.get(span.file.0 as usize);
+    let rest = file.and_then(|file| file.text.get(span.end as usize..)).filter(|rest| rest.starts_with('('));
+    let mut depth = 0;
+    let end = rest.unwrap_or("").find(|c| {
+        depth += i32::from(c == '(') - i32::from(c == ')');
+        depth == 0
+    });
+    Span { end: span.end + end.map_or(0, |end| end as u32 + 1), ..span }
+}
+
 impl Units {
     /// The units of all files of the program other than the library.
     pub(crate) fn of(analysis: &Analysis) -> Units {
@@ -108,7 +120,7 @@ impl Units {
     fn add(&mut self, analysis: &Analysis, decl: DeclId, is_own: bool) {
         let d = &analysis.program.ast.decls[decl];
         let start = d.attributes.iter().map(|a| a.span.start).min().unwrap_or(d.span.start).min(d.span.start);
-        let span = Span { start, ..d.span };
+        let span = with_arguments(analysis, Span { start, ..d.span });
         let Some(list) = self.by_file.get_mut(span.file.0 as usize) else { return };
         list.push(self.all.len() as u32);
         let text_hash = hash(analysis.text(span));
@@ -379,6 +391,16 @@ impl Units {
         let after = list.partition_point(|&unit| self.all[unit as usize].span.start <= span.start);
         let unit = *list.get(after.checked_sub(1)?)? as usize;
         (span.end <= self.all[unit].span.end).then_some(unit)
+    }
+
+    /// The units around a place: what a macro makes of one use is in the same place.
+    pub(crate) fn all_at(&self, span: Span) -> impl Iterator<Item = usize> {
+        let around = self.at(span).map(|unit| self.all[unit].span);
+        let list = self.by_file.get(span.file.0 as usize).map_or(&[][..], Vec::as_slice);
+        let first = list
+            .partition_point(|&unit| around.is_some_and(|a| self.all[unit as usize].span.start < a.start));
+        let units = list[first..].iter().map(|&unit| unit as usize);
+        units.take_while(move |&unit| Some(self.all[unit].span) == around)
     }
 
     /// The last byte of the unit that ends before a place.

@@ -295,3 +295,14 @@ fn what_a_macro_is_applied_to_moves_with_the_text() {
         assert_eq!(check(&mut checker, path, &text), check(&mut Checker::new(), path, &text), "{text}");
     }
 }
+
+/// One error is reported in the place of a macro, and nothing that the macro makes there goes on to later stages.
+#[test]
+fn an_error_in_a_macro_concerns_all_that_it_makes() {
+    let path = Path::new("/nowhere/macros.slang");
+    let text = "#define BOTH(f) [Differentiable] float a_##f(float x) { return f(x); } \\\n    \
+                [Differentiable] float b_##f(float x) { return f(x) * x; }\n\
+                [Differentiable] float known(float x) { return x; }\nBOTH(known)\nBOTH(missing)\n";
+    let found = check(&mut Checker::new(), path, text);
+    assert!(found.len() == 1 && found[0].contains("E30015"), "{found:#?}");
+}
