@@ -489,6 +489,10 @@ impl<'c> Run<'c> {
                 frame.at += 1;
                 return Ok(());
             }
+            _ if inst.op.last().is_some_and(|word| word == "f16x2") => {
+                let args: Vec<u64> = (1..inst.operands.len()).map(arg).collect::<Result<_, _>>()?;
+                number::in_halves(op, &args).ok_or_else(|| format!("what is `{}`?", inst.op.join(".")))?
+            }
             "setp" => {
                 let is = number::compare(modifier.unwrap_or_default(), inst.ty, arg(1)?, arg(2)?)
                     .ok_or("an unknown comparison")?;
@@ -509,13 +513,7 @@ impl<'c> Run<'c> {
                 };
                 if op == "mad" { number::cut(product.wrapping_add(arg(3)?), bits) } else { product }
             }
-            "fma" if bits == 32 => {
-                let x = |k| arg(k).map(|x| f32::from_bits(x as u32));
-                u64::from(x(1)?.mul_add(x(2)?, x(3)?).to_bits())
-            }
-            "fma" => {
-                f64::from_bits(arg(1)?).mul_add(f64::from_bits(arg(2)?), f64::from_bits(arg(3)?)).to_bits()
-            }
+            "fma" => number::fma(bits, arg(1)?, arg(2)?, arg(3)?),
             "cvt" => {
                 let to = inst.first.ok_or("a conversion to nothing")?;
                 // The types are in the order of the text: destination, source.

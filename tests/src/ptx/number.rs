@@ -43,6 +43,29 @@ fn float(bits: u32, x: u64, y: u64, f: impl Fn(f32, f32) -> f32, d: impl Fn(f64,
     }
 }
 
+/// A product and a sum, rounded once; halves are computed in doubles, where the product is exact.
+pub(super) fn fma(bits: u32, x: u64, y: u64, z: u64) -> u64 {
+    match bits {
+        16 => half_bits(half_of(x).mul_add(half_of(y), half_of(z))),
+        32 => u64::from(f32_of(x).mul_add(f32_of(y), f32_of(z)).to_bits()),
+        _ => f64_of(x).mul_add(f64_of(y), f64_of(z)).to_bits(),
+    }
+}
+
+/// An operation on both halves of registers (`f16x2`); `None` if it is not known.
+pub(super) fn in_halves(op: &str, args: &[u64]) -> Option<u64> {
+    let half = |k: u32| {
+        let part = |x: u64| cut(x >> (16 * k), 16);
+        match *args {
+            [x] => unary(op, Ty('f', 16), part(x)),
+            [x, y] => binary(op, Ty('f', 16), part(x), part(y)),
+            [x, y, z] if op == "fma" => Some(fma(16, part(x), part(y), part(z))),
+            _ => None,
+        }
+    };
+    Some(half(0)? | half(1)? << 16)
+}
+
 /// An operation with two operands; `None` if it is not known.
 pub(super) fn binary(op: &str, ty: Ty, x: u64, y: u64) -> Option<u64> {
     let Ty(kind, bits) = ty;
