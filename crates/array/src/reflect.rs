@@ -373,7 +373,7 @@ pub(crate) fn full_name(program: &mut Program, ty: Ty) -> String {
             let n = n.map_or_else(String::new, |n| value_name(program, &n));
             format!("{}[{n}]", full_name(program, element))
         }
-        TyKind::Pointer(of) => format!("Ptr<{}>", full_name(program, of)),
+        TyKind::Pointer(of, ..) => format!("Ptr<{}>", full_name(program, of)),
         TyKind::DiffPair(of) => format!("DifferentialPair<{}>", full_name(program, of)),
         TyKind::Buffer(_, element) => {
             let name = program.type_name(ty);
@@ -452,7 +452,7 @@ fn kind(program: &mut Program, of: Ty) -> Value {
         }
         TyKind::Param(decl) => json!({ "kind": "generic", "parameter": name_of(program, decl) }),
         // The target is not described, since a struct may contain a pointer to itself.
-        TyKind::Pointer(to) => json!({ "kind": "pointer", "to": full_name(program, to) }),
+        TyKind::Pointer(to, ..) => json!({ "kind": "pointer", "to": full_name(program, to) }),
         TyKind::Buffer(_, element) => {
             let name = program.type_name(of);
             let buffer = name.split('<').next().unwrap_or(&name).to_string();

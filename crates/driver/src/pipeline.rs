@@ -363,7 +363,7 @@ impl Loaded {
         let decl = decls.iter().find(is_buffer).copied()?;
         let ty = self.program.decl_type(decl);
         let element = match self.program.types[ty].clone() {
-            TyKind::Buffer(BufferKind::RWStructuredBuffer, element) | TyKind::Pointer(element) => element,
+            TyKind::Buffer(BufferKind::RWStructuredBuffer, element) | TyKind::Pointer(element, ..) => element,
             _ => return None,
         };
         let (scalar, n) = match &self.program.types[element] {

@@ -204,7 +204,9 @@ impl Analysis {
     fn content(&self, ty: Ty) -> Ty {
         use check::types::BufferKind::{ConstantBuffer, ParameterBlock};
         match self.program.types[ty] {
-            TyKind::Pointer(content) | TyKind::Buffer(ConstantBuffer | ParameterBlock, content) => content,
+            TyKind::Pointer(content, ..) | TyKind::Buffer(ConstantBuffer | ParameterBlock, content) => {
+                content
+            }
             _ => ty,
         }
     }

@@ -152,7 +152,7 @@ impl Lowerer<'_> {
     /// Returns true if values of a type are handles, which are numbers in memory.
     fn is_handle(&mut self, ty: Ty) -> bool {
         match self.program.types[ty] {
-            TyKind::Pointer(_) => true,
+            TyKind::Pointer(..) => true,
             TyKind::Buffer(..) => self.block_content(ty).is_none(),
             _ => false,
         }

@@ -229,7 +229,7 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
                 }
                 None if param.is_reference => {
                     let of = match body.lw.program.types[param.ty] {
-                        TyKind::Pointer(of) => of,
+                        TyKind::Pointer(of, ..) => of,
                         _ => param.ty,
                     };
                     body.locals.references.insert(name, (values[0], of));

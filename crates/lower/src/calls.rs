@@ -245,7 +245,7 @@ impl Body<'_, '_, '_> {
     /// The address of a place that is passed as such, rather than by a copy.
     fn reference_to(&mut self, place: Place, param: &FlatParam, span: Span) -> Vec<Value> {
         let of = match self.lw.program.types[param.ty] {
-            TyKind::Pointer(of) => of,
+            TyKind::Pointer(of, ..) => of,
             _ => param.ty,
         };
         let same = self.leaf_types(of) == self.leaf_types(place.ty);

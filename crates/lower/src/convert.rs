@@ -49,11 +49,11 @@ impl Body<'_, '_, '_> {
                 let values = self.read(&place);
                 return self.convert(values, *content, to, span);
             }
-            (TyKind::Pointer(_) | TyKind::Buffer(..), TyKind::Scalar(check::types::Scalar::Bool)) => {
+            (TyKind::Pointer(..) | TyKind::Buffer(..), TyKind::Scalar(check::types::Scalar::Bool)) => {
                 let Some(&handle) = values.first() else { return self.zeros(to) };
                 return vec![self.is_bound(handle)];
             }
-            (TyKind::Pointer(_) | TyKind::Buffer(..), TyKind::Pointer(_) | TyKind::Buffer(..)) => {
+            (TyKind::Pointer(..) | TyKind::Buffer(..), TyKind::Pointer(..) | TyKind::Buffer(..)) => {
                 let target = self.layout(to);
                 let fits = values
                     .first()
@@ -61,19 +61,19 @@ impl Body<'_, '_, '_> {
                 if fits {
                     return values;
                 }
-                if let (TyKind::Pointer(_), [handle], Some(leaf)) =
+                if let (TyKind::Pointer(..), [handle], Some(leaf)) =
                     (&source, &values[..], target.leaves.first())
                 {
                     return vec![self.cast_pointer(*handle, leaf.ty)];
                 }
             }
-            (TyKind::Scalar(_), TyKind::Pointer(_)) => {
+            (TyKind::Scalar(_), TyKind::Pointer(..)) => {
                 let leaf = self.layout(to).leaves.first().map(|leaf| leaf.ty);
                 let (Some(&number), Some(leaf)) = (values.first(), leaf) else { return self.zeros(to) };
                 let bits = self.convert_leaf(number, Type::U64);
                 return vec![self.handle_of(bits, leaf)];
             }
-            (TyKind::Pointer(_), TyKind::Scalar(_)) => {
+            (TyKind::Pointer(..), TyKind::Scalar(_)) => {
                 let Some(&handle) = values.first() else { return self.zeros(to) };
                 let ty = self.layout(to).leaves[0].ty;
                 return vec![self.address(handle, ty)];

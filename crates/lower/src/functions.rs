@@ -135,7 +135,7 @@ impl Lowerer<'_> {
 
     /// A parameter that is the place of its argument.
     fn reference_param(&mut self, name: &str, decl: Option<DeclId>, of: Ty) -> FlatParam {
-        let ty = self.program.types.intern(TyKind::Pointer(of));
+        let ty = self.program.types.intern(TyKind::pointer(of));
         FlatParam { decl, is_reference: true, ..FlatParam::new(name, ty, Direction::In) }
     }
 

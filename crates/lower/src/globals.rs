@@ -35,7 +35,7 @@ impl Lowerer<'_> {
             _ => self.space_of(ty),
         };
         let is_memory = matches!(space, Space::Private | Space::GroupShared);
-        if is_memory && matches!(self.program.types[ty], TyKind::Buffer(..) | TyKind::Pointer(_)) {
+        if is_memory && matches!(self.program.types[ty], TyKind::Buffer(..) | TyKind::Pointer(..)) {
             self.unsupported(span, "a `static` or `groupshared` variable that holds a buffer is");
             return None;
         }

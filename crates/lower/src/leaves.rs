@@ -167,7 +167,7 @@ impl Lowerer<'_> {
                 let leaves = self.layout_at(types, content, depth + 1).leaves.clone();
                 Layout { leaves, parts: Vec::new() }
             }
-            TyKind::Pointer(element) => {
+            TyKind::Pointer(element, ..) => {
                 let element = self.target_memory(types, element, depth);
                 one(types.buffer(element))
             }
@@ -369,7 +369,7 @@ impl Lowerer<'_> {
                 let (element, n) = self.array_of(ty)?;
                 MemData::Array(self.mem_type_at(types, element, depth + 1), n)
             }
-            TyKind::Pointer(element) => MemData::Handle(self.target_memory(types, element, depth)),
+            TyKind::Pointer(element, ..) => MemData::Handle(self.target_memory(types, element, depth)),
             TyKind::Buffer(_, element) => {
                 let outer = std::mem::take(&mut self.types.data_layout);
                 let element = self.mem_type_at(types, element, depth + 1);

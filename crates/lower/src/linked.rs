@@ -85,7 +85,7 @@ impl Lowerer<'_> {
             }
             TyKind::Tuple(parts) => parts,
             TyKind::Optional(inner)
-            | TyKind::Pointer(inner)
+            | TyKind::Pointer(inner, ..)
             | TyKind::Array(inner, _)
             | TyKind::DiffPair(inner)
             | TyKind::Laid(inner, _) => vec![self.program.types.bare(inner)],

@@ -381,7 +381,7 @@ impl Body<'_, '_, '_> {
             | Meaning::PairField { base: b, .. }
             | Meaning::Swizzle { base: b, .. } => {
                 let ty = self.raw_ty(b);
-                if matches!(self.lw.program.types[ty], TyKind::Pointer(_)) {
+                if matches!(self.lw.program.types[ty], TyKind::Pointer(..)) {
                     return false;
                 }
                 self.is_invariant(b, scan, var, depth + 1)

@@ -150,7 +150,7 @@ impl Body<'_, '_, '_> {
         };
         match self.lw.program.types[ty] {
             TyKind::Optional(_) => values.last().copied(),
-            TyKind::Pointer(_) | TyKind::Buffer(..) => values.first().map(|&p| self.is_bound(p)),
+            TyKind::Pointer(..) | TyKind::Buffer(..) => values.first().map(|&p| self.is_bound(p)),
             _ => None,
         }
     }
@@ -170,7 +170,7 @@ impl Body<'_, '_, '_> {
                 | TyKind::Vector(..)
                 | TyKind::Matrix(..)
                 | TyKind::Enum(_)
-                | TyKind::Pointer(_)
+                | TyKind::Pointer(..)
         )
     }
 
@@ -270,7 +270,7 @@ impl Body<'_, '_, '_> {
             UnaryOp::Plus => return values,
             UnaryOp::Neg => Op::Neg,
             UnaryOp::Not | UnaryOp::BitNot => Op::Not,
-            UnaryOp::PreInc | UnaryOp::PreDec | UnaryOp::Deref | UnaryOp::AddressOf => {
+            UnaryOp::PreInc | UnaryOp::PreDec | UnaryOp::Deref | UnaryOp::AddressOf | UnaryOp::GetAddress => {
                 let span = self.span_of(e);
                 return self.unsupported(span, "this operator is", ty);
             }
@@ -417,7 +417,7 @@ impl Body<'_, '_, '_> {
                     let func = self.lw.program.operator_of(op, place.ty);
                     let operands = vec![(old, place.ty), (right, right_ty)];
                     self.call_operator(func, format_args!("`{}=`", op.text()), operands, span, place.ty)
-                } else if shift || matches!(self.lw.program.types[place.ty], TyKind::Pointer(_)) {
+                } else if shift || matches!(self.lw.program.types[place.ty], TyKind::Pointer(..)) {
                     let (Some(&a), Some(&b)) = (old.first(), right.first()) else { return Vec::new() };
                     vec![self.binary_leaf(op, a, b)]
                 } else {

@@ -232,7 +232,7 @@ impl Body<'_, '_, '_> {
             TyKind::Buffer(BufferKind::ConstantBuffer | BufferKind::ParameterBlock, content) => {
                 (content, true)
             }
-            TyKind::Pointer(content) => (content, false),
+            TyKind::Pointer(content, ..) => (content, false),
             _ => return None,
         };
         let content = self.lw.program.types.bare(content);
@@ -338,7 +338,7 @@ impl Body<'_, '_, '_> {
             }
             TyKind::Array(..) => self.project(base, Proj::Element(index), ty),
             TyKind::Matrix(..) | TyKind::Vector(..) => self.project(base, Proj::Row(index), ty),
-            TyKind::Buffer(..) | TyKind::Pointer(_) => {
+            TyKind::Buffer(..) | TyKind::Pointer(..) => {
                 let handle = self.read(&base);
                 let Some(&handle) = handle.first() else { return Place::value(ty, Vec::new()) };
                 let handle = self.opened(handle);

@@ -40,7 +40,7 @@ impl Body<'_, '_, '_> {
             };
             let ty = self.lw.program.tables.exprs[next].ty;
             let ty = self.ty(ty);
-            if matches!(self.lw.program.types[ty], TyKind::Pointer(_) | TyKind::Buffer(..)) {
+            if matches!(self.lw.program.types[ty], TyKind::Pointer(..) | TyKind::Buffer(..)) {
                 return;
             }
             e = next;
@@ -175,7 +175,7 @@ impl Body<'_, '_, '_> {
         };
         let ty = self.raw_ty(base);
         match self.lw.program.types[ty] {
-            TyKind::Pointer(_) => true,
+            TyKind::Pointer(..) => true,
             TyKind::Buffer(..) => false,
             _ => self.is_behind_pointer(base),
         }

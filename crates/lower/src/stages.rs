@@ -132,7 +132,7 @@ impl Lowerer<'_> {
     pub(crate) fn is_varying(&mut self, param: &FlatParam) -> bool {
         let is_uniform =
             param.decl.is_some_and(|d| self.program.ast.decls[d].modifiers.has(Modifiers::UNIFORM));
-        let is_resource = matches!(self.program.types[param.ty], TyKind::Buffer(..) | TyKind::Pointer(_));
+        let is_resource = matches!(self.program.types[param.ty], TyKind::Buffer(..) | TyKind::Pointer(..));
         !is_uniform && !is_resource && !self.holds_buffers(param.ty)
     }
 

@@ -49,7 +49,7 @@ words! {
     COHERENT = "coherent", HIGHP = "highp", MEDIUMP = "mediump", LOWP = "lowp", FLAT = "flat", SMOOTH = "smooth",
     BUFFER = "buffer", RESULT = "result", PRECISION = "precision",
     EXTERN_CPP = "__extern_cpp", CONSTEXPR = "constexpr", GLOBAL = "__global",
-    PERVERTEX = "pervertex", LINEADJ = "lineadj", TRIANGLEADJ = "triangleadj", DYNAMIC_UNIFORM = "dynamic_uniform", DESCRIPTOR_HANDLE = "DescriptorHandle", DYNAMIC_RESOURCE = "__DynamicResource", HANDLE = "Handle", IMMUTABLE_PTR = "ImmutablePtr", SOME = "some", MUTATING = "mutating", NONMUTATING = "nonmutating",
+    PERVERTEX = "pervertex", LINEADJ = "lineadj", TRIANGLEADJ = "triangleadj", DYNAMIC_UNIFORM = "dynamic_uniform", DESCRIPTOR_HANDLE = "DescriptorHandle", DYNAMIC_RESOURCE = "__DynamicResource", HANDLE = "Handle", SOME = "some", MUTATING = "mutating", NONMUTATING = "nonmutating",
     // Words of the core library before declarations that become attributes.
     BUILTIN_TYPE = "__builtin_type", INTRINSIC_OP = "__intrinsic_op", MAGIC_TYPE = "__magic_type",
     INTRINSIC_TYPE = "__intrinsic_type", BUILTIN_REQUIREMENT = "__builtin_requirement",

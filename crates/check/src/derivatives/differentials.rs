@@ -84,7 +84,7 @@ impl Program {
             TyKind::Void
             | TyKind::Enum(_)
             | TyKind::DiffPtrPair(_)
-            | TyKind::Pointer(_)
+            | TyKind::Pointer(..)
             | TyKind::Buffer(..)
             | TyKind::Opaque(..)
             | TyKind::String

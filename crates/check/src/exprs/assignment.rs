@@ -25,7 +25,7 @@ impl Checker<'_> {
         if let Some(func) = self.counting_function(expr, ty) {
             return self.call_operator(expr, func, inner, None);
         }
-        let is_pointer = matches!(self.p.types[ty], TyKind::Pointer(_));
+        let is_pointer = matches!(self.p.types[ty], TyKind::Pointer(..));
         if !is_pointer && (!self.p.has_operators(ty) || self.p.element(ty) == Ty::BOOL) {
             let message = text!("a value of type '{}' cannot be counted up or down", self.name(ty));
             return self.fail(expr, "E39999", message);
@@ -58,6 +58,7 @@ impl Checker<'_> {
             Meaning::PairField { .. } => Some("make a new pair: 'p = diffPair(p.p, d)'".to_string()),
             _ => None,
         };
+        let help = self.only_read(expr).or(help);
         let error = Diagnostic::error("E30011", self.span(expr), "left of '=' is not an l-value");
         self.p.report(error.label("this cannot be assigned to").help_if(help));
         false
@@ -128,7 +129,7 @@ impl Checker<'_> {
             self.coerce(value, y);
             return self.set(expr, assign);
         }
-        if matches!(self.p.types[ty], TyKind::Pointer(_))
+        if matches!(self.p.types[ty], TyKind::Pointer(..))
             && matches!(self.p.types[b], TyKind::Scalar(s) if s.is_int())
             && matches!(op, BinaryOp::Add | BinaryOp::Sub)
         {
@@ -190,7 +191,7 @@ impl Checker<'_> {
             Meaning::Index { base, .. } | Meaning::Deref(base) => {
                 let base = self.stored_type(base);
                 match self.p.types[base] {
-                    TyKind::Array(element, _) | TyKind::Buffer(_, element) | TyKind::Pointer(element) => {
+                    TyKind::Array(element, _) | TyKind::Buffer(_, element) | TyKind::Pointer(element, ..) => {
                         element
                     }
                     _ => ty,

@@ -267,13 +267,16 @@ impl Checker<'_> {
                 // The content of a constant buffer cannot be changed.
                 let lvalue = match self.p.types[from] {
                     TyKind::Buffer(..) => !self.p.types_deref(from),
-                    TyKind::Pointer(_) => true,
+                    TyKind::Pointer(..) => self.p.is_writing_pointer(from),
                     _ => self.p.tables.exprs[base].lvalue,
                 };
                 if mutating && !lvalue {
                     let message = "a method that changes its object needs one that can be assigned to";
                     let error = syntax::Diagnostic::error("E30050", span, message);
-                    self.p.report(error.help("copy the object into a variable first"));
+                    let pointer = matches!(self.p.types[from], TyKind::Pointer(..));
+                    let help = if pointer { self.only_read_through(from) } else { self.only_read(base) };
+                    let help = help.unwrap_or_else(|| "copy the object into a variable first".to_string());
+                    self.p.report(error.help(help));
                 }
             }
             None => match (&self.p.ast.exprs[callee].kind, self.this) {

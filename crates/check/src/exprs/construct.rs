@@ -198,7 +198,7 @@ impl Checker<'_> {
             TyKind::Void
             | TyKind::Interface(..)
             | TyKind::Tuple(_)
-            | TyKind::Pointer(_)
+            | TyKind::Pointer(..)
             | TyKind::Buffer(..)
             | TyKind::Opaque(..)
             | TyKind::String

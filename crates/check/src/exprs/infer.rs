@@ -372,7 +372,7 @@ impl<'p> Checker<'p> {
             ExprKind::PackBranch(parts) => self.infer_pack_branch(expr, parts),
             ExprKind::Pointer(inner) => {
                 let ty = self.type_expr(inner);
-                let ty = self.p.types.intern(TyKind::Pointer(ty));
+                let ty = self.p.types.intern(TyKind::pointer(ty));
                 self.set_type(expr, ty)
             }
             ExprKind::Modified(modifiers, inner) => {
@@ -520,7 +520,7 @@ impl<'p> Checker<'p> {
             TyKind::Buffer(kind, element) => {
                 Some((element, kind == crate::types::BufferKind::RWStructuredBuffer))
             }
-            TyKind::Pointer(element) => Some((element, true)),
+            TyKind::Pointer(element, ..) => Some((element, self.p.is_writing_pointer(ty))),
             _ => None,
         };
         if let Some((element, lvalue)) = element {

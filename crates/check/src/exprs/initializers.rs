@@ -235,7 +235,7 @@ impl Checker<'_> {
             return true;
         }
         match self.p.types[ty].clone() {
-            TyKind::Scalar(_) | TyKind::Enum(_) | TyKind::Buffer(..) | TyKind::Pointer(_) => false,
+            TyKind::Scalar(_) | TyKind::Enum(_) | TyKind::Buffer(..) | TyKind::Pointer(..) => false,
             TyKind::Struct(..) => true,
             _ => self.p.parts_of(ty).is_none_or(|parts| {
                 let is_flat = parts.iter().all(|&p| matches!(self.p.types[p], TyKind::Scalar(_)));
@@ -489,11 +489,16 @@ impl Checker<'_> {
         }
         let source = Source { explicit: true, ..self.source_of(inner) };
         if self.p.conversion(from, ty, source).is_some() {
-            return self.set_value(expr, ty, Meaning::Cast(inner));
+            let meaning = match (&self.p.types[from], &self.p.types[ty]) {
+                // The same pointer, used otherwise.
+                (TyKind::Pointer(a, ..), TyKind::Pointer(b, ..)) if a == b => Meaning::Same(inner),
+                _ => Meaning::Cast(inner),
+            };
+            return self.set_value(expr, ty, meaning);
         }
         match self.p.types[ty].clone() {
             // `(T*)0`
-            TyKind::Pointer(_) if self.p.int_literal(inner) == Some(0) => {
+            TyKind::Pointer(..) if self.p.int_literal(inner) == Some(0) => {
                 self.set_value(expr, ty, Meaning::Aggregate(Initializer::Default(ty)))
             }
             // `(S)0`

@@ -120,7 +120,7 @@ impl Checker<'_> {
                 Failure::Type { arg, from, to } => {
                     let (wanted, given) = (self.name(*to), self.name(*from));
                     let message = text!("expected an expression of type '{}', got '{}'", wanted, given);
-                    let help = self.pair_wanted(*arg, *from, *to);
+                    let help = self.conversion_wanted(*arg, *from, *to);
                     Diagnostic::error("E30019", self.span(*arg), message).help_if(help)
                 }
                 Failure::NotAnInterface { arg, from, to } => {
@@ -135,8 +135,10 @@ impl Checker<'_> {
                 Failure::NotAPlace { arg } => {
                     let message =
                         "argument passed to parameter must be an l-value: a variable that can be assigned to";
-                    Diagnostic::error("E30047", self.span(*arg), message)
-                        .help("put the value into a variable, declared with 'var' or its type")
+                    let help = self.only_read(*arg).unwrap_or_else(|| {
+                        "put the value into a variable, declared with 'var' or its type".to_string()
+                    });
+                    Diagnostic::error("E30047", self.span(*arg), message).help(help)
                 }
                 Failure::NotInferred { param } => {
                     let param = self.p.ast.decl_name(*param).to_string();
@@ -203,6 +205,13 @@ impl Checker<'_> {
             }
             told.push(text.clone());
             diagnostic = diagnostic.note(self.p.name_span(*decl), text);
+        }
+        let places = failures.iter().filter_map(|(_, failure)| match failure {
+            Failure::NotAPlace { arg } => Some(*arg),
+            _ => None,
+        });
+        if let Some(help) = places.collect::<Vec<_>>().into_iter().find_map(|arg| self.only_read(arg)) {
+            diagnostic = diagnostic.help(help);
         }
         if failures.len() > MAX_CANDIDATES {
             diagnostic = diagnostic.help(format!("there are {} more", failures.len() - MAX_CANDIDATES));
@@ -279,8 +288,14 @@ impl Checker<'_> {
         Some(text!("it is '{word}({})({})'{gives}{}", name, Message::list(list), by_object))
     }
 
-    /// A hint for an argument where a pair is expected and its primal is given.
-    fn pair_wanted(&mut self, arg: ExprId, from: Ty, to: Ty) -> Option<String> {
+    /// A hint for a value that does not convert by itself: where a pair is expected and its primal is given, and where
+    /// a pointer is to be used otherwise.
+    fn conversion_wanted(&mut self, arg: ExprId, from: Ty, to: Ty) -> Option<String> {
+        if let (TyKind::Pointer(a, ..), TyKind::Pointer(b, ..)) = (&self.p.types[from], &self.p.types[to])
+            && a == b
+        {
+            return Some(format!("convert it explicitly: '({})…'", self.p.type_name(to)));
+        }
         let TyKind::DiffPair(primal) = self.p.types[to] else { return None };
         self.p.conversion(from, primal, Source::default())?;
         let text = match &self.p.ast.exprs[arg].kind {

@@ -148,17 +148,22 @@ impl Checker<'_> {
     /// Infers arithmetic and comparisons on pointers.
     fn pointer_binary(&mut self, expr: ExprId, op: BinaryOp, left: ExprId, right: ExprId) -> Option<Ty> {
         let (a, b) = (self.ty_of(left), self.ty_of(right));
-        let is_pointer = |ty: Ty| matches!(self.p.types[ty], TyKind::Pointer(_));
+        let is_pointer = |ty: Ty| matches!(self.p.types[ty], TyKind::Pointer(..));
         let is_int = |ty: Ty| match self.p.types[ty] {
             TyKind::Scalar(s) => s.is_int(),
             TyKind::Enum(_) => true,
             _ => false,
         };
+        // Pointers are the same numbers however they may be used.
+        let are_same = matches!(
+            (&self.p.types[a], &self.p.types[b]),
+            (TyKind::Pointer(x, ..), TyKind::Pointer(y, ..)) if x == y
+        );
         let result = match op {
             BinaryOp::Add | BinaryOp::Sub if is_pointer(a) && is_int(b) => a,
             BinaryOp::Add if is_int(a) && is_pointer(b) => b,
-            BinaryOp::Sub if is_pointer(a) && a == b => self.p.types.scalar(Scalar::Int64),
-            _ if op.is_comparison() && is_pointer(a) && a == b => Ty::BOOL,
+            BinaryOp::Sub if are_same => self.p.types.scalar(Scalar::Int64),
+            _ if op.is_comparison() && are_same => Ty::BOOL,
             _ => return None,
         };
         Some(self.set_value(expr, result, Meaning::Binary(op, left, right)))
@@ -180,7 +185,7 @@ impl Checker<'_> {
             let comparable = |ty: &Ty| {
                 matches!(
                     self.p.types[*ty],
-                    TyKind::Optional(_) | TyKind::NoneLiteral | TyKind::Pointer(_) | TyKind::NullPtr
+                    TyKind::Optional(_) | TyKind::NoneLiteral | TyKind::Pointer(..) | TyKind::NullPtr
                 )
             };
             if [a, b].iter().all(comparable)

@@ -130,7 +130,7 @@ impl Checker<'_> {
         }
         // A pointer is true if it is not null.
         let [a, b] = [(left, a), (right, b)].map(|(side, ty)| match self.p.types[ty] {
-            TyKind::Pointer(_) if op.is_logical() => {
+            TyKind::Pointer(..) if op.is_logical() => {
                 self.coerce(side, Ty::BOOL);
                 Ty::BOOL
             }
@@ -251,13 +251,10 @@ impl Checker<'_> {
         }
         match op {
             UnaryOp::Deref => {
-                if let Some((pointer, content)) = self.p.plain_pointer(ty) {
-                    self.p.tables.exprs[inner].coerce = Some(pointer);
-                    return self.set_value(expr, content, Meaning::Deref(inner));
-                }
                 return match self.p.types[ty] {
-                    TyKind::Pointer(content) => {
-                        self.set(expr, ExprInfo::place(content, Meaning::Deref(inner)))
+                    TyKind::Pointer(content, ..) => {
+                        let lvalue = self.p.is_writing_pointer(ty);
+                        self.set(expr, ExprInfo::new(content, Meaning::Deref(inner), lvalue))
                     }
                     _ if let Some(target) = self.p.handle_target(ty) => {
                         self.p.tables.exprs[inner].coerce = Some(target);
@@ -269,14 +266,14 @@ impl Checker<'_> {
                     }
                 };
             }
-            UnaryOp::AddressOf => {
+            UnaryOp::AddressOf | UnaryOp::GetAddress => {
                 self.p.tables.exprs[inner].coerce = None;
-                if !self.p.tables.exprs[inner].lvalue && ty != Ty::ERROR {
+                if !self.p.tables.exprs[inner].lvalue && ty != Ty::ERROR && self.p.pointer_to(inner).is_none()
+                {
                     let message = "the address of something that cannot be assigned to";
                     self.error("E30079", self.span(inner), message);
                 }
-                let own = self.stored_type(inner);
-                let pointer = self.p.types.intern(TyKind::Pointer(own));
+                let pointer = self.address_type(inner, op == UnaryOp::GetAddress);
                 self.takes_address = true;
                 return self.set_value(expr, pointer, Meaning::AddressOf(inner));
             }
@@ -385,7 +382,7 @@ impl Checker<'_> {
         let ty = self.ty_of(cond);
         let loaded = self.p.loaded(ty);
         let fits = match &self.p.types[loaded] {
-            TyKind::Scalar(_) | TyKind::Error | TyKind::Pointer(_) | TyKind::Enum(_) => true,
+            TyKind::Scalar(_) | TyKind::Error | TyKind::Pointer(..) | TyKind::Enum(_) => true,
             TyKind::Vector(_, n, _) => *n == crate::types::Val::Int(1),
             TyKind::Matrix(..) => false,
             _ => self.p.has_operators(loaded),

@@ -335,7 +335,7 @@ impl Flow<'_> {
         let mut at = expr;
         loop {
             let info = &self.p.tables.exprs[at];
-            let is_pointer = matches!(self.p.types[info.ty], TyKind::Pointer(_)) && at != expr;
+            let is_pointer = matches!(self.p.types[info.ty], TyKind::Pointer(..)) && at != expr;
             if is_pointer || matches!(info.meaning, Meaning::Deref(_)) {
                 return true;
             }

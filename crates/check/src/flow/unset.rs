@@ -95,7 +95,7 @@ impl Flow<'_> {
             | TyKind::Vector(..)
             | TyKind::Matrix(..)
             | TyKind::Enum(_)
-            | TyKind::Pointer(_) => true,
+            | TyKind::Pointer(..) => true,
             _ => false,
         };
         self.unset.types.insert(ty, is_unset);

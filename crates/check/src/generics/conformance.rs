@@ -197,7 +197,7 @@ impl Program {
             | TyKind::Matrix(..)
             | TyKind::Array(..)
             | TyKind::Tuple(_)
-            | TyKind::Pointer(_)
+            | TyKind::Pointer(..)
             | TyKind::Buffer(..)
             | TyKind::Optional(_) => {
                 for facet in self.facets(ty).iter().filter(|facet| facet.kind == FacetKind::Interface) {

@@ -280,6 +280,20 @@ impl Checker<'_> {
                     }
                 }
             }
+            // If the pointer may not be used so, its conversion tells.
+            (TyKind::Pointer(pattern, access, space), TyKind::Pointer(from, own_access, own_space)) => {
+                let mut env = Subst::default();
+                if self.p.unify(pattern, from, open, &mut env) {
+                    found.add(env);
+                }
+                for (pattern, own) in [(access, own_access), (space, own_space)] {
+                    if let Val::Param(param) = pattern
+                        && open.contains(&param)
+                    {
+                        found.vals.push((param, own));
+                    }
+                }
+            }
             (TyKind::Optional(_), TyKind::NoneLiteral) => {}
             (TyKind::Optional(inner), TyKind::Optional(from)) => self.collect(inner, from, open, found),
             (TyKind::Optional(inner), _) => self.collect(inner, from, open, found),

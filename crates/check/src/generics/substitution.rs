@@ -403,7 +403,7 @@ impl Program {
                 format!("__packBranch({}, {empty}, {other})", self.arg_name(pack))
             }
             TyKind::Optional(t) => format!("Optional<{}>", self.type_name(*t)),
-            TyKind::Pointer(t) => format!("Ptr<{}>", self.type_name(*t)),
+            TyKind::Pointer(t, access, space) => self.pointer_name(*t, access, space),
             TyKind::Buffer(kind, t) => format!("{}<{}>", kind.name(), self.type_name(*t)),
             TyKind::Laid(t, layout) => format!("{}, {}", self.type_name(*t), self.type_name(*layout)),
             TyKind::String => "String".into(),
@@ -446,7 +446,7 @@ impl Program {
         format!("<{}>", args.join(", "))
     }
 
-    fn arg_name(&self, arg: &GenericArg) -> String {
+    pub(crate) fn arg_name(&self, arg: &GenericArg) -> String {
         match arg {
             GenericArg::Type(ty) => self.type_name(*ty),
             GenericArg::Val(val) => self.val_name(val),
@@ -541,6 +541,11 @@ pub(crate) fn unary_method(op: UnaryOp) -> Option<&'static str> {
         UnaryOp::Neg => Some("neg"),
         UnaryOp::Not => Some("not"),
         UnaryOp::BitNot => Some("bitNot"),
-        UnaryOp::Plus | UnaryOp::PreInc | UnaryOp::PreDec | UnaryOp::Deref | UnaryOp::AddressOf => None,
+        UnaryOp::Plus
+        | UnaryOp::PreInc
+        | UnaryOp::PreDec
+        | UnaryOp::Deref
+        | UnaryOp::AddressOf
+        | UnaryOp::GetAddress => None,
     }
 }

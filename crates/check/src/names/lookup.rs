@@ -520,7 +520,7 @@ impl Checker<'_> {
                 self.p.tables.exprs[base].coerce = Some(target);
                 return self.member_of(View { base, ty: target, lvalue: true }, name);
             }
-            TyKind::Pointer(content) => {
+            TyKind::Pointer(content, ..) => {
                 // Prefer a member from an extension of the pointer type itself.
                 let own = self.declared_member(ty, name, Base::Value(base, lvalue));
                 if !matches!(own, Ref::NotFound | Ref::Error) {
@@ -528,7 +528,8 @@ impl Checker<'_> {
                 }
                 let content = self.p.types.bare(content);
                 self.p.tables.exprs[base].coerce = Some(content);
-                return self.member_of(View { base, ty: content, lvalue: true }, name);
+                let lvalue = self.p.is_writing_pointer(ty);
+                return self.member_of(View { base, ty: content, lvalue }, name);
             }
             _ => {}
         }

@@ -63,7 +63,7 @@ impl Program {
             return;
         }
         let ty = self.decl_type(decl);
-        if !matches!(self.types[ty], TyKind::Pointer(_)) {
+        if !matches!(self.types[ty], TyKind::Pointer(..)) {
             return;
         }
         let span = self.ast.exprs[written].span;

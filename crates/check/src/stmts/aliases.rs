@@ -48,7 +48,7 @@ impl Program {
                 continue;
             }
             let content = match self.types[info.ty] {
-                TyKind::Pointer(content) => self.types.bare(content),
+                TyKind::Pointer(content, ..) => self.types.bare(content),
                 _ => info.ty,
             };
             if info.coerce == Some(content) && content != info.ty {
@@ -103,7 +103,7 @@ impl Program {
         let address = self.tables.plain(address);
         let info = &self.tables.exprs[address];
         let Meaning::AddressOf(of) = info.meaning else { return None };
-        let TyKind::Pointer(content) = self.types[info.coerce.unwrap_or(info.ty)] else { return None };
+        let TyKind::Pointer(content, ..) = self.types[info.coerce.unwrap_or(info.ty)] else { return None };
         if self.types.bare(content) != self.types.bare(self.tables.exprs[of].ty) {
             return None;
         }

@@ -131,7 +131,7 @@ impl Program {
     /// The type that a pointer leads to, if a type is that of a pointer.
     fn content(&self, ty: Ty) -> Option<Ty> {
         match self.types[ty] {
-            TyKind::Pointer(content) => Some(self.types.bare(content)),
+            TyKind::Pointer(content, ..) => Some(self.types.bare(content)),
             _ => None,
         }
     }

@@ -116,7 +116,7 @@ impl Program {
         loop {
             let info = &self.tables.exprs[at];
             let seen = [Some(info.ty), info.coerce];
-            let leads_away = |ty| matches!(self.types[ty], TyKind::Pointer(_) | TyKind::Buffer(..));
+            let leads_away = |ty| matches!(self.types[ty], TyKind::Pointer(..) | TyKind::Buffer(..));
             match &info.meaning {
                 Meaning::Var(decl) if !seen.into_iter().flatten().any(leads_away) => {
                     return Some(Some(*decl));

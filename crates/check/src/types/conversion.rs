@@ -129,15 +129,15 @@ impl Program {
                 None if matches!(from_kind, TyKind::Struct(..)) => self.implicit_cost(from, to),
                 None => None,
             },
-            (TyKind::NullPtr, TyKind::Pointer(_)) => Some(PROMOTION),
-            (TyKind::Pointer(_), TyKind::Scalar(Scalar::Bool)) => Some(INT_TO_FLOAT),
-            (TyKind::Pointer(_), TyKind::Pointer(to)) => {
-                (source.explicit || to == Ty::VOID).then_some(GENERAL)
+            (TyKind::NullPtr, TyKind::Pointer(..)) => Some(PROMOTION),
+            (TyKind::Pointer(..), TyKind::Scalar(Scalar::Bool)) => Some(INT_TO_FLOAT),
+            (TyKind::Pointer(a, x, _), TyKind::Pointer(b, y, _)) => {
+                (source.explicit || x == y && (a == b || b == Ty::VOID)).then_some(GENERAL)
             }
-            (TyKind::Scalar(number), TyKind::Pointer(_)) => {
+            (TyKind::Scalar(number), TyKind::Pointer(..)) => {
                 (source.explicit && number.is_int()).then_some(GENERAL)
             }
-            (TyKind::Pointer(_), TyKind::Scalar(Scalar::UInt64 | Scalar::Int64)) => {
+            (TyKind::Pointer(..), TyKind::Scalar(Scalar::UInt64 | Scalar::Int64)) => {
                 source.explicit.then_some(GENERAL)
             }
             (TyKind::Buffer(_, inner), to_kind)

@@ -169,7 +169,7 @@ impl Program {
                 self.extent_of(&[primal, differential], layout)
             }
             TyKind::Optional(inner) => self.extent_of(&[inner, Ty::BOOL], layout),
-            TyKind::Pointer(_) | TyKind::Buffer(..) | TyKind::NullPtr | TyKind::String => Some((8, 8)),
+            TyKind::Pointer(..) | TyKind::Buffer(..) | TyKind::NullPtr | TyKind::String => Some((8, 8)),
             // A type without values takes no room.
             TyKind::Void | TyKind::NoneLiteral => Some((0, 1)),
             _ => None,
@@ -195,7 +195,7 @@ impl Program {
                 TyKind::Scalar(_)
                     | TyKind::Vector(..)
                     | TyKind::Enum(_)
-                    | TyKind::Pointer(_)
+                    | TyKind::Pointer(..)
                     | TyKind::Buffer(..)
             );
             if layout.aligns_vectors() && is_composite {

@@ -12,7 +12,7 @@ use crate::signature::Subst;
 use crate::tables::Meaning;
 use crate::types::builtin::NativeGeneric;
 use crate::types::follow_up::text;
-use crate::types::{Comparison, GenericArg, Order, Ty, TyKind, Val};
+use crate::types::{Comparison, GenericArg, Order, Ty, TyKind, Val, pointers};
 
 /// The maximum length of a `CoopVec`; every component is an operation of its own.
 pub const MAX_COOP_VEC: i64 = 1024;
@@ -48,14 +48,15 @@ impl Checker<'_> {
         wrong.is_some()
     }
 
-    pub(crate) fn native_generic(&mut self, native: NativeGeneric, args: &[ExprId], span: Span) -> Ty {
-        if let Some(most) = native.most_args().filter(|&most| args.len() > most) {
+    pub(crate) fn native_generic(&mut self, native: NativeGeneric, written: &[ExprId], span: Span) -> Ty {
+        if let Some(most) = native.most_args().filter(|&most| written.len() > most) {
             let arguments = if most == 1 { "argument" } else { "arguments" };
-            let message = text!("'{}' takes {most} generic {arguments}, not {}", native.name(), args.len());
+            let message =
+                text!("'{}' takes {most} generic {arguments}, not {}", native.name(), written.len());
             self.error("E30075", span, message);
             return Ty::ERROR;
         }
-        let args: Vec<GenericArg> = args.iter().map(|&a| self.generic_arg(a)).collect();
+        let args: Vec<GenericArg> = written.iter().map(|&a| self.generic_arg(a)).collect();
         let ty = |idx: usize| if let GenericArg::Type(ty) = args.get(idx)? { Some(*ty) } else { None };
         let val =
             |idx: usize| if let GenericArg::Val(val) = args.get(idx)? { Some(val.clone()) } else { None };
@@ -125,6 +126,7 @@ impl Checker<'_> {
                 }
             }
             NativeGeneric::Optional => ty(0).map(TyKind::Optional),
+            NativeGeneric::Ptr if !self.are_pointer_traits(written) => return Ty::ERROR,
             NativeGeneric::Ptr | NativeGeneric::Buffer(_) => {
                 let place = if native == NativeGeneric::Ptr { 3 } else { 1 };
                 let content = match args.get(place) {
@@ -135,7 +137,11 @@ impl Checker<'_> {
                 };
                 content.map(|content| match native {
                     NativeGeneric::Buffer(kind) => TyKind::Buffer(kind, content),
-                    _ => TyKind::Pointer(content),
+                    _ => {
+                        let trait_or = |idx: usize, default| val(idx).unwrap_or(default);
+                        let access = trait_or(1, pointers::READ_WRITE);
+                        TyKind::Pointer(content, access, trait_or(2, pointers::DEVICE))
+                    }
                 })
             }
             NativeGeneric::Ref => match ty(0) {
@@ -295,7 +301,7 @@ impl Program {
         };
         let (inner, whole) = match self.types[ty] {
             TyKind::Array(element, _) => (element, "Array"),
-            TyKind::Pointer(element) => (element, "Ptr"),
+            TyKind::Pointer(element, ..) => (element, "Ptr"),
             _ => return self.types.in_order(ty, order),
         };
         let wants_columns = order == Order::COLUMNS;

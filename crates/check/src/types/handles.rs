@@ -22,17 +22,6 @@ impl Program {
         }
     }
 
-    /// The plain pointer in a pointer to what does not change, `ImmutablePtr<T>`, and `T`.
-    pub(crate) fn plain_pointer(&mut self, ty: Ty) -> Option<(Ty, Ty)> {
-        let TyKind::Struct(decl, args) = &self.types[ty] else { return None };
-        match args.first() {
-            Some(&GenericArg::Type(content)) if self.is_of_library_named(*decl, kw::IMMUTABLE_PTR) => {
-                Some((self.types.intern(TyKind::Pointer(content)), content))
-            }
-            _ => None,
-        }
-    }
-
     /// The type of handles of resources of a type.
     pub(crate) fn handle_of(&mut self, ty: Ty) -> Option<Ty> {
         let decl = self.handle_decl()?;

@@ -14,6 +14,7 @@ pub mod handles;
 pub mod limits;
 pub(crate) mod pack_parts;
 pub(crate) mod packs;
+pub(crate) mod pointers;
 pub(crate) mod shapes;
 
 use cranelift_entity::entity_impl;
@@ -187,8 +188,8 @@ pub enum TyKind {
     Tuple(Vec<Ty>),
     /// `Optional<T>`.
     Optional(Ty),
-    /// `T*`, `Ptr<T>`.
-    Pointer(Ty),
+    /// `T*`, `Ptr<T, access, space>`, by the numbers of the cases of `Access` and `AddressSpace`.
+    Pointer(Ty, Val, Val),
     /// `RWStructuredBuffer<T>` and the like, and their handles.
     Buffer(BufferKind, Ty),
     /// A type as it is stored with a data layout, such as `Std430DataLayout`: the content of a buffer or behind a
@@ -257,6 +258,10 @@ impl TyKind {
                 visit(Part::Type(*e));
                 visit(Part::Val(n));
             }
+            TyKind::Pointer(e, access, space) => {
+                visit(Part::Type(*e));
+                [access, space].into_iter().for_each(|n| visit(Part::Val(n)));
+            }
             TyKind::Matrix(e, r, c, order) => {
                 visit(Part::Type(*e));
                 [r, c, order].into_iter().for_each(|n| visit(Part::Val(n)));
@@ -274,7 +279,6 @@ impl TyKind {
             | TyKind::DiffPtrPair(e)
             | TyKind::SynthDiff(e)
             | TyKind::Optional(e)
-            | TyKind::Pointer(e)
             | TyKind::Each(e)
             | TyKind::PackPart(_, e)
             | TyKind::Buffer(_, e) => visit(Part::Type(*e)),
@@ -347,7 +351,7 @@ impl TyKind {
             TyKind::DiffPtrPair(_) => TyKind::DiffPtrPair(first),
             TyKind::SynthDiff(_) => TyKind::SynthDiff(first),
             TyKind::Optional(_) => TyKind::Optional(first),
-            TyKind::Pointer(_) => TyKind::Pointer(first),
+            TyKind::Pointer(..) => TyKind::Pointer(first, val(), val()),
             TyKind::Each(_) => TyKind::Each(first),
             TyKind::Buffer(kind, _) => TyKind::Buffer(*kind, first),
             TyKind::Laid(..) => TyKind::Laid(first, types.get(1).copied().unwrap_or(Ty::ERROR)),

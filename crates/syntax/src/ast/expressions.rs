@@ -222,7 +222,7 @@ words! {
     /// Prefix operators.
     UnaryOp {
         Plus = "+", Neg = "-", Not = "!", BitNot = "~", PreInc = "++", PreDec = "--", Deref = "*",
-        AddressOf = "&",
+        AddressOf = "&", GetAddress = "__getAddress",
     }
 }
 

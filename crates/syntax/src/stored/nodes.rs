@@ -129,7 +129,7 @@ stored! {
     record FuncExtension { op, target }
     record FileAst { file, decls }
     choice AccessorKind { Get, Set, Ref }
-    choice UnaryOp { Plus, Neg, Not, BitNot, PreInc, PreDec, Deref, AddressOf }
+    choice UnaryOp { Plus, Neg, Not, BitNot, PreInc, PreDec, Deref, AddressOf, GetAddress }
     choice BinaryOp {
         Add, Sub, Mul, Div, Rem, Shl, Shr, BitAnd, BitOr, BitXor, And, Or, Eq, Ne, Lt, Le, Gt, Ge, Comma
     }
