@@ -5,6 +5,7 @@
 //! denotes that type.
 
 use syntax::ast::{DeclKind, ExprKind, SizeOfKind, UnaryOp};
+use syntax::keywords as kw;
 use syntax::{DeclId, Diagnostic, ExprId, Message, Span};
 
 use crate::exprs::lambdas::Capture;
@@ -273,6 +274,9 @@ impl<'p> Checker<'p> {
                 }
             }
             ExprKind::ThisType => {
+                if let Some(ty) = self.parameter_this() {
+                    return self.set_type(expr, ty);
+                }
                 let ty = self.this_type();
                 if ty == Ty::ERROR {
                     self.error("E30015", span, "'This' is only known inside a type");
@@ -414,6 +418,17 @@ impl<'p> Checker<'p> {
         };
         let found = self.p.ast.enclosing(self.scope).find(is_type);
         found.map_or(Ty::ERROR, |decl| self.p.self_type(decl))
+    }
+
+    /// The generic parameter that is named `This`, which the word means wherever the parameter is known.
+    fn parameter_this(&mut self) -> Option<Ty> {
+        let param = {
+            let ast = &self.p.ast;
+            let is_this = |&param: &DeclId| ast.decls[param].name == kw::THIS_TYPE;
+            let mut generics = ast.enclosing(self.scope).filter_map(|d| ast.decls[d].generics.as_ref());
+            generics.find_map(|generics| generics.params.iter().copied().find(is_this))?
+        };
+        (!self.p.is_value_param(param)).then(|| self.p.param_type(param))
     }
 
     fn infer_path(&mut self, expr: ExprId) -> Ty {
