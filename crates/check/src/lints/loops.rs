@@ -187,15 +187,25 @@ impl Program {
 
     /// The variables that a statement assigns to, also in part.
     fn changed_in(&mut self, body: StmtId) -> Vec<DeclId> {
-        let (mut stmts, mut exprs, mut changed) = (vec![body], Vec::new(), Vec::new());
+        let (mut stmts, mut exprs) = (vec![body], Vec::new());
         while let Some(stmt) = stmts.pop() {
             let kind = &self.ast.stmts[stmt].kind;
             kind.statements(&mut stmts);
             kind.expressions(&mut exprs);
             exprs.extend(kind.declarations().iter().filter_map(|&d| self.ast.decls[d].kind.init()));
         }
-        while let Some(expr) = exprs.pop() {
+        let mut next = 0;
+        while let Some(&expr) = exprs.get(next) {
             self.ast.exprs[expr].kind.operands(&mut exprs);
+            next += 1;
+        }
+        self.changed_by(exprs)
+    }
+
+    /// The variables that expressions, not counting their operands, assign to, also in part.
+    pub(super) fn changed_by(&mut self, exprs: Vec<ExprId>) -> Vec<DeclId> {
+        let mut changed = Vec::new();
+        for expr in exprs {
             match self.tables.exprs[expr].meaning.clone() {
                 Meaning::Assign { target, .. }
                 | Meaning::AssignCall { target, .. }

@@ -9,6 +9,7 @@ mod compile_time;
 mod conversions;
 mod loops;
 mod uses;
+mod values;
 
 use syntax::ast::{BinaryOp, DeclKind, ExprKind, StmtKind};
 use syntax::{DeclId, Diagnostic, ExprId, Span, StmtId};
@@ -35,6 +36,7 @@ impl Program {
         self.lint_uses(decl, &code);
         self.lint_commas(&code);
         self.lint_constants(decl, &code);
+        self.lint_values(&code);
         for &expr in &code.exprs {
             self.lint_aliases(expr);
             self.lint_assigned(expr);
