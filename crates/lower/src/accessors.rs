@@ -170,11 +170,6 @@ impl Body<'_, '_, '_> {
     }
 
     fn resolved(&mut self, func: Option<&FuncRef>, named: Option<&FuncRef>) -> Option<Rc<Declared>> {
-        // A requirement that says nothing of derivatives has those of the accessor that fulfils it.
-        let is_bound = |lw: &mut crate::lowerer::Lowerer<'_>, named: &FuncRef| {
-            lw.program.fulfilled_level(named, check::View::default()) == check::Level::None
-        };
-        let named = named.filter(|named| is_bound(self.lw, named));
         let callable = self.lw.canonical(Callable::Func(named.or(func)?.clone())).ok()?;
         let declared = self.lw.function(self.b.types, &callable);
         Some(match named {

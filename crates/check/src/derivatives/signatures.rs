@@ -273,11 +273,12 @@ impl Program {
     }
 
     /// Returns true if a function's differentiability is determined by its arguments rather than by its
-    /// declaration. This holds for the library's functions, for accessors that are parts of their callers, and for generic
-    /// functions that a `__func_extension` makes differentiable for some arguments.
+    /// declaration. This holds for the library's functions, for accessors that are parts of their callers, for
+    /// requirements that are as what fulfils them, and for generic functions that a `__func_extension` makes differentiable for some arguments.
     pub(crate) fn is_judged_late(&self, decl: DeclId) -> bool {
         self.is_core(decl)
             || self.is_part_of_caller(decl)
+            || self.is_as_fulfilled(decl)
             || self.registry.late_names.contains(&self.ast.decls[decl].name)
                 && (self.is_generic(decl) || self.container_of(decl).is_some_and(|c| self.is_generic(c)))
     }

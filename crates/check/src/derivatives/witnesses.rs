@@ -335,14 +335,16 @@ impl Program {
         }
     }
 
-    /// The level of an accessor that an interface requires without saying anything of derivatives, of a type that has
-    /// them: that of the accessor which fulfils the requirement, as if it stood in its place.
-    pub fn fulfilled_level(&mut self, func: &FuncRef, view: View) -> Level {
-        let is_accessor = matches!(self.ast.decls[func.decl].kind, DeclKind::Accessor { .. });
-        let Some(this) = func.self_ty.filter(|_| is_accessor && self.is_requirement(func.decl)) else {
-            return Level::None;
-        };
-        if self.differential(this).is_none() {
+    /// Returns true for a requirement of an interface that has the derivatives of what fulfils it, as if that stood in
+    /// its place: an accessor, and a function marked `[MaybeDifferentiable]`.
+    pub(crate) fn is_as_fulfilled(&self, decl: DeclId) -> bool {
+        let is_accessor = matches!(self.ast.decls[decl].kind, DeclKind::Accessor { .. });
+        (is_accessor || self.has_mark(decl, "MaybeDifferentiable")) && self.is_requirement(decl)
+    }
+
+    /// The level of what fulfils such a requirement.
+    fn fulfilled_level(&mut self, func: &FuncRef, view: View) -> Level {
+        if !self.is_as_fulfilled(func.decl) {
             return Level::None;
         }
         match self.resolve_requirement(func) {

@@ -6,9 +6,10 @@
 use syntax::{DeclId, Diagnostic, ExprId};
 
 use crate::flow::Flow;
-use crate::signature::Level;
+use crate::signature::{Level, Resolved};
 use crate::tables::{Callable, FuncRef};
 use crate::types::TyKind;
+use crate::types::follow_up::text;
 
 impl Flow<'_> {
     /// Reports a field whose type has derivatives in an object whose type has none.
@@ -38,8 +39,11 @@ impl Flow<'_> {
     }
 
     pub(crate) fn lost_in_call(&mut self, expr: ExprId, func: &Callable) {
-        let Callable::Func(FuncRef { decl, .. }) = func else { return };
+        let Callable::Func(func @ FuncRef { decl, .. }) = func else { return };
         let decl = *decl;
+        if self.is_instance && self.p.is_as_fulfilled(decl) {
+            return self.lost_by_fulfilment(expr, func);
+        }
         if self.is_instance {
             return self.lost_by_declaration(expr, decl, None);
         }
@@ -53,6 +57,27 @@ impl Flow<'_> {
         )
         .help("write 'no_diff' before the call if this is meant, or mark the function '[Differentiable]'");
         self.report(self.p.declared(decl, diagnostic));
+    }
+
+    /// Reports a derivative that is zero since what fulfils a requirement has none.
+    fn lost_by_fulfilment(&mut self, expr: ExprId, required: &FuncRef) {
+        let own = match self.p.resolve_requirement(required) {
+            Resolved::Func(own) if own.decl != required.decl => Some(own.decl),
+            _ => None,
+        };
+        let name = self.p.function_name(required.decl);
+        let (whose, help) = match (own, required.self_ty) {
+            (Some(_), Some(ty)) => (text!(" of '{}'", self.p.shown(ty)), "mark it '[Differentiable]'"),
+            _ => (
+                " of a value of interface type".into(),
+                "mark what the interface requires '[Differentiable]'",
+            ),
+        };
+        let message = text!("the derivative is zero here: '{name}'{} has none", whose);
+        let help = format!("{help}, or write 'detach' or 'no_diff' if zero is meant");
+        let warning = Diagnostic::warning("E41033", self.p.span(expr), message).help(help);
+        let declared = self.p.name_span(own.unwrap_or(required.decl));
+        self.report(warning.note(declared, "declared here"));
     }
 
     /// Reports a number with a derivative that a method of a buffer writes: what is read there has none.

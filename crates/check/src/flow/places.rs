@@ -8,7 +8,6 @@ use syntax::ast::{DeclKind, ExprKind, Modifiers};
 use syntax::{DeclId, Diagnostic, ExprId};
 
 use crate::flow::{Direction, Flow, Key, Mark, Part, Purpose};
-use crate::program::Program;
 use crate::signature::Level;
 use crate::tables::{Arg, Callable, FuncRef, Meaning};
 use crate::types::TyKind;
@@ -237,11 +236,7 @@ impl Flow<'_> {
             self.indices(base);
         }
         let member = self.p.substitute_func(&member, &self.subst);
-        let view = self.view;
-        let is_called = |p: &mut Program, set: &FuncRef| {
-            !p.is_core(set.decl) && p.fulfilled_level(set, view) == Level::None
-        };
-        let set = self.p.declared_accessors(&member).set.filter(|set| is_called(self.p, set));
+        let set = self.p.declared_accessors(&member).set.filter(|set| !self.p.is_core(set.decl));
         let Some(set) = set else {
             for arg in args.iter().flat_map(Arg::exprs) {
                 self.primal(arg);

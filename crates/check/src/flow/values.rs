@@ -294,7 +294,6 @@ impl Flow<'_> {
         let member = self.p.substitute_func(member, &self.subst);
         if let Some(get) = self.p.declared_accessors(&member).get
             && !self.p.is_core(get.decl)
-            && self.p.fulfilled_level(&get, self.view) == Level::None
         {
             return self.call(expr, &Callable::Func(get), base, args, needed);
         }
