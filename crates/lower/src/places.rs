@@ -145,6 +145,11 @@ impl Body<'_, '_, '_> {
             }
             Meaning::Swizzle { base, comps } => {
                 let base = self.place_as_context(base);
+                if let TyKind::Matrix(..) = self.lw.program.types[base.ty] {
+                    // In an instance where the components are vectors, of which there is one.
+                    let first = self.b.u32(0);
+                    return self.index_place(base, first, ty, e);
+                }
                 let comps = comps.into_iter().map(|lane| [lane].into_iter().collect());
                 self.project(base, Proj::Scalars(comps.collect()), ty)
             }

@@ -456,6 +456,12 @@ impl Checker<'_> {
                     return self.swizzled(base, ty, comps, lvalue);
                 }
             }
+            TyKind::Matrix(element, Val::Int(1), Val::Int(columns), _) if matches!(&text[..], "x" | "r") => {
+                // The only row: what is declared as a vector of one vector.
+                let comps = (0..columns.clamp(0, 4) as u8).map(|column| (0, column)).collect();
+                let row = self.p.types.components(element, columns.max(1) as usize);
+                return part(row, Meaning::MatrixSwizzle { base, comps }, lvalue);
+            }
             TyKind::Matrix(element, r, c, _) => {
                 if let Some(comps) = matrix_swizzle(&text) {
                     let bad = |val: &Val, at: u8| matches!(val, Val::Int(n) if i64::from(at) >= *n);

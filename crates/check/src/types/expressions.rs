@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 use std::rc::Rc;
 
 use syntax::ast::{DeclKind, Modifiers};
-use syntax::{DeclId, Diagnostic, ExprId, Message, Span};
+use syntax::{DeclId, Diagnostic, ExprId, Span};
 
 use crate::exprs::infer::Checker;
 use crate::program::Program;
@@ -68,16 +68,12 @@ impl Checker<'_> {
         let kind = match native {
             NativeGeneric::Vector | NativeGeneric::CoopVec => match (ty(0), val(1)) {
                 (Some(element), Some(n)) => {
-                    let message = text!("a vector cannot have components of type '{}'", self.name(element));
-                    if !is_pattern && self.is_no_component(element, message, span) {
-                        return Ty::ERROR;
-                    }
                     let most = if native == NativeGeneric::CoopVec { MAX_COOP_VEC } else { 4 };
                     let comparison = match native {
                         NativeGeneric::CoopVec => Comparison::Whole,
                         _ => Comparison::Each,
                     };
-                    let kind = TyKind::Vector(element, n, comparison);
+                    let kind = self.p.types.without_single(TyKind::Vector(element, n, comparison));
                     if !is_pattern && self.is_of_no_size(&kind, most, span) {
                         return Ty::ERROR;
                     }
@@ -90,10 +86,6 @@ impl Checker<'_> {
             },
             NativeGeneric::Matrix => match (ty(0), val(1).or_else(|| four(1)), val(2).or_else(|| four(2))) {
                 (Some(element), Some(r), Some(c)) => {
-                    let message = text!("a matrix cannot have elements of type '{}'", self.name(element));
-                    if !is_pattern && self.is_no_component(element, message, span) {
-                        return Ty::ERROR;
-                    }
                     let kind = TyKind::Matrix(element, r, c, val(3).unwrap_or(Order::HOST));
                     if !is_pattern && self.is_of_no_size(&kind, 4, span) {
                         return Ty::ERROR;
@@ -163,16 +155,6 @@ impl Checker<'_> {
                 Ty::ERROR
             }
         }
-    }
-
-    /// Reports a type of which there are no vectors or matrices.
-    fn is_no_component(&mut self, element: Ty, message: Message, span: Span) -> bool {
-        let is_component = matches!(self.p.types[element], TyKind::Scalar(_) | TyKind::Error)
-            || self.p.types.is_abstract(element);
-        if !is_component {
-            self.error("E30019", span, message);
-        }
-        !is_component
     }
 
     /// A generic argument: a type or a compile-time integer.
@@ -335,13 +317,24 @@ impl Program {
 }
 
 impl Program {
-    /// Returns the code and message of an error in the known sizes of a vector, matrix or array, if there is
-    /// one. A vector has at most `most` components.
+    /// Returns the code and message of an error in the known sizes of a vector, matrix or array, or in its
+    /// components, if there is one. A vector has at most `most` components.
     pub fn wrong_size(&self, kind: &TyKind, most: i64) -> Option<(&'static str, String)> {
         let outside = |val: &Val, range: RangeInclusive<i64>| {
             self.val_int(val, &Subst::default()).filter(|n| !range.contains(n))
         };
+        let is_component = |ty: Ty| {
+            matches!(self.types[ty], TyKind::Scalar(_) | TyKind::Error) || self.types.is_abstract(ty)
+        };
         match kind {
+            TyKind::Vector(element, ..) if !is_component(*element) => {
+                let element = self.type_name(*element);
+                Some(("E38203", format!("a vector cannot have components of type '{element}'")))
+            }
+            TyKind::Matrix(element, ..) if !is_component(*element) => {
+                let element = self.type_name(*element);
+                Some(("E38203", format!("a matrix cannot have elements of type '{element}'")))
+            }
             TyKind::Vector(_, n, _) => {
                 let n = outside(n, 1..=most)?;
                 Some(("E38203", format!("a vector has 1 to {most} components, not {n}")))

@@ -428,6 +428,7 @@ impl Default for TyInterner {
 impl TyInterner {
     /// Interns `kind` and returns its handle.
     pub fn intern(&mut self, kind: TyKind) -> Ty {
+        let kind = self.without_single(kind);
         let (idx, is_new) = self.set.insert_full(kind);
         if is_new {
             let mut unknown = false;
@@ -435,6 +436,19 @@ impl TyInterner {
             self.unknown.push(unknown);
         }
         Ty(idx as u32)
+    }
+
+    /// A vector of a single vector is a matrix of one row, and one of vectors of one component is a vector of these
+    /// components; other vectors have no vectors in them.
+    pub(crate) fn without_single(&self, kind: TyKind) -> TyKind {
+        let TyKind::Vector(element, n, comparison) = &kind else { return kind };
+        match (&self[*element], n) {
+            (TyKind::Vector(inner, m, _), Val::Int(1)) => {
+                TyKind::Matrix(*inner, Val::Int(1), m.clone(), Order::HOST)
+            }
+            (TyKind::Vector(inner, Val::Int(1), _), _) => TyKind::Vector(*inner, n.clone(), *comparison),
+            _ => kind,
+        }
     }
 
     fn is_unknown_part(&self, part: Part<'_>) -> bool {
