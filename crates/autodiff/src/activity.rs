@@ -44,11 +44,24 @@ impl Activity {
         mode: Mode,
     ) -> EntitySet<Value> {
         let src = &module.funcs[func];
+        let params = crate::shape::params(src).iter().zip(&src.params).zip(mask);
+        let active = params.filter(|((_, slot), named)| **named && slot.diff).map(|((&v, _), _)| v);
+        let active: Vec<Value> = active.collect();
+        self.values_from(module, func, &active, mode)
+    }
+
+    /// The values of `func` that carry a tangent if these do.
+    pub(crate) fn values_from(
+        &mut self,
+        module: &Module,
+        func: Func,
+        from: &[Value],
+        mode: Mode,
+    ) -> EntitySet<Value> {
+        let src = &module.funcs[func];
         let is_differentiable = |v: Value| module.types.is_differentiable(src.ty(v));
         let mut flow = Flow::new(src, &is_differentiable);
-        for ((&v, slot), &named) in crate::shape::params(src).iter().zip(&src.params).zip(mask) {
-            flow.join(v, &(named && slot.diff));
-        }
+        from.iter().for_each(|&v| flow.join(v, &true));
         let mut transfer = Transfer { activity: self, module, src, mode };
         flow.settle(Direction::Forward, &mut |flow, inst| transfer.inst(flow, inst));
         let facts = flow.into_facts();

@@ -49,9 +49,8 @@ pub(crate) struct Engine<'m> {
 pub(crate) struct Found {
     pub(crate) problems: Vec<Problem>,
     pub(crate) warnings: Vec<Problem>,
-    /// Calls in forward mode of functions that have only a backward derivative: the derivative that contains
-    /// the call, the location of the call, and the callee.
-    pub(crate) lost: Vec<(Func, Span, Func)>,
+    /// Calls in forward mode of functions that have only a backward derivative.
+    pub(crate) lost: Vec<crate::lost::Lost>,
     /// The report of kept values, if it was requested.
     pub(crate) kept: Option<Vec<KeptValue>>,
     /// The footprint of each primal half, with the user function or segment that it derives from.
@@ -79,6 +78,8 @@ pub(crate) struct Made {
 pub(crate) struct Roles {
     /// Functions of the form `(params…, tangents…) -> (results…, tangents…)`, made here or by users.
     pub(crate) shapes: FxHashMap<Func, Shape>,
+    /// The derivatives in forward mode that `linearize` has made, and what they are made of.
+    pub(crate) forward: FxHashMap<Func, Func>,
     /// The calls that `linearize` emitted for calls: operands and results beyond the callee's [`Shape`] are
     /// tangents.
     pub(crate) derivative_calls: FxHashSet<(Func, Inst)>,

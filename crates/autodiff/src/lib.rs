@@ -56,6 +56,7 @@ mod finite;
 mod inline;
 mod linearity;
 mod linearize;
+mod lost;
 mod propagate;
 mod pullback;
 mod recursion;

@@ -4,13 +4,9 @@
 //! a nonlinear rule as it is, although no function has such a derivative; this file warns about it. The check
 //! is that of [`crate::propagate`], except that a rule may add a number to a differential: such a rule stands
 //! for parameters that its function does not show.
-//!
-//! A function that has only a custom backward derivative has zero tangents in forward mode; calls that lose a
-//! tangent in this way are warned about as well.
 
 use ir::Func;
 
-use crate::Problem;
 use crate::engine::Engine;
 use crate::propagate::NONLINEAR;
 use crate::shape::Mask;
@@ -36,27 +32,6 @@ impl Engine<'_> {
             self.numbers_may_be_added = false;
             let found = self.found.problems.split_off(before);
             self.found.warnings.extend(found.into_iter().filter(|p| p.code == NONLINEAR));
-        }
-    }
-
-    /// Warns about calls whose tangents are zero because the callee has only a backward derivative. `all`
-    /// holds the functions that existed before differentiation.
-    pub(crate) fn check_lost(&mut self, all: &[Func]) {
-        if self.found.lost.is_empty() {
-            return;
-        }
-        let roots: Vec<Func> = all.iter().copied().filter(|f| !self.options.unasked.contains(f)).collect();
-        let reached = self.reachable(&roots);
-        for (made, span, callee) in std::mem::take(&mut self.found.lost) {
-            if reached.contains(made) {
-                let name = self.user_name(callee);
-                let message =
-                    format!("the tangent is lost in this call: '{name}' has a backward derivative only");
-                let warning = Problem { span, code: "E0915", message };
-                if !self.found.warnings.contains(&warning) {
-                    self.found.warnings.push(warning);
-                }
-            }
         }
     }
 

@@ -18,6 +18,7 @@ use ir::{Builder, Defs, Func, Function, Inst, Op, Origin, Region, Slot, Type, Va
 use crate::activity::arg_mask;
 use crate::copy::{Renaming, copy_inst, fresh, like, region_param_like};
 use crate::engine::Engine;
+use crate::lost::Lost;
 use crate::rules;
 use crate::shape::{Mask, Mode, Shape, params, select, tangent_slot};
 use crate::witness::{Source, makes_more_than_numbers, source};
@@ -68,6 +69,9 @@ impl Engine<'_> {
         let made = self.declare(name, Origin::Jvp(func), slots, results.clone());
         self.made.linearized.insert(key, made);
         self.roles.shapes.insert(made, shape);
+        if mode == Mode::Forward {
+            self.roles.forward.insert(made, func);
+        }
 
         let active = self.facts.activity.values(self.module, func, &mask, mode);
         let plans = self.plan_calls(func, made, &active, mode);
@@ -155,7 +159,7 @@ impl Engine<'_> {
                     let results = &self.module.funcs[callee].results;
                     let is_lost = mask.contains(&true) && results.iter().any(|s| s.diff);
                     if is_lost && self.module.witness(callee).vjp.is_some() {
-                        self.found.lost.push((made, self.module.funcs[func].insts[inst].span, callee));
+                        self.found.lost.push(Lost { made, func, inst, callee });
                     }
                     Plan::Primal
                 }
