@@ -502,10 +502,7 @@ impl Body<'_, '_, '_> {
                 let value = self.binary_leaf(op, a, b);
                 let layout = self.layout(ty);
                 match layout.leaves.first() {
-                    // A comparison of vectors is true if it is true for each lane.
-                    Some(l) if l.ty == Type::BOOL && self.b.func.ty(value) != Type::BOOL => {
-                        vec![self.all_lanes(value)]
-                    }
+                    Some(l) if l.ty == Type::BOOL && op.is_comparison() => vec![self.one_answer(op, value)],
                     Some(l) => vec![self.convert_leaf(value, l.ty)],
                     None => Vec::new(),
                 }

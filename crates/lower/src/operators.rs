@@ -108,7 +108,7 @@ impl Body<'_, '_, '_> {
 
     /// The answer of a comparison in generic code, where vectors and matrices are compared as `IComparable` does: they
     /// are equal if all components are, and ordered by their first components.
-    fn one_answer(&mut self, op: BinaryOp, value: Value) -> Value {
+    pub(crate) fn one_answer(&mut self, op: BinaryOp, value: Value) -> Value {
         let n = self.length(self.b.func.ty(value));
         let first = |body: &mut Self, k| {
             let part = body.b.emit(Op::Extract(k), &[value]);

@@ -45,7 +45,7 @@ const MAGIC: [(&str, Magic, Kinds); 22] = [
     ("__NumericElementwise", Magic::NumericElementwise, shaped(NUMBERS)),
     ("__IntElementwise", Magic::IntElementwise, shaped(SIGNED | UNSIGNED)),
     ("__FloatElementwise", Magic::FloatElementwise, FLOATS),
-    ("IComparable", Magic::Comparable, ALL_SCALARS | USER),
+    ("IComparable", Magic::Comparable, shaped(ALL_SCALARS) | USER),
     ("IRangedValue", Magic::Ranged, NUMBERS | USER),
     ("IArithmetic", Magic::Arithmetic, shaped(NUMBERS) | USER),
     ("ILogical", Magic::Logical, shaped(BOOL | SIGNED | UNSIGNED) | USER),
