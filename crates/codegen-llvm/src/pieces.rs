@@ -31,8 +31,11 @@ use crate::unit::{Function, FxIndexMap};
 /// The length of a piece: each place counts as [`PLACE`], and each value that is read as one.
 pub(crate) const LENGTH: usize = 800;
 const PLACE: usize = 2;
-/// A function that is not longer than this number of pieces, values that are made counted, too, is not split.
+/// A function that is not longer than this number of pieces, values that are made counted, too, is not split, if it has no
+/// more than [`BLOCKS`] blocks.
 const WHOLE: usize = 40;
+/// See [`WHOLE`]. Where values live through many blocks, LLVM's time grows with the product.
+const BLOCKS: usize = 512;
 /// The attribute of pieces without loops, which are compiled in the fastest way if the text is large.
 pub(crate) const STRAIGHT: &str = "pullback-straight";
 
@@ -63,7 +66,8 @@ struct Piece {
 pub(crate) fn split(function: &Function, body: &Writer, about: &str, most: usize) -> Option<Vec<Function>> {
     let (insts, reads) = body.size();
     let made = insts;
-    if PLACE * (insts + body.order.len()) + made + reads <= most.saturating_mul(WHOLE) {
+    let blocks = body.order.len();
+    if PLACE * (insts + blocks) + made + reads <= most.saturating_mul(WHOLE) && blocks <= BLOCKS {
         return None;
     }
     let mut cx = Cx::new(&function.name, body);

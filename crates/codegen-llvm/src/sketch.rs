@@ -17,6 +17,9 @@ use crate::text::{Line, NAMED, Writer};
 /// accesses as there are lanes on all machines, and more than that.
 const APART: f64 = 3.0;
 
+/// The cost of a store of 128 bits of one lane's row: those of the next lanes' rows come before the rest of its line.
+const PART: f64 = 2.0;
+
 /// A function with more instructions than this has no estimate of its registers.
 const LONG: usize = 50_000;
 
@@ -60,6 +63,7 @@ fn own(w: &Writer, line: &Line<'_>) -> f64 {
         "sdiv" | "udiv" | "srem" | "urem" => 8.0 * if is_vector { f64::from(w.lanes) } else { 1.0 },
         "atomicrmw" | "cmpxchg" => 18.0,
         "br" if rest.starts_with("label") => 0.0,
+        "store" if is_part(w, rest) => PART,
         "call" => {
             let lanes = f64::from(w.lanes);
             match () {
@@ -73,6 +77,12 @@ fn own(w: &Writer, line: &Line<'_>) -> f64 {
         }
         _ => n,
     }
+}
+
+/// Returns true if an instruction is on at most 128 bits of one lane's numbers.
+fn is_part(w: &Writer, text: &str) -> bool {
+    let lanes = || text.strip_prefix('<')?.split_once(" x ")?.0.parse::<u32>().ok();
+    lanes().is_some_and(|n| n < w.lanes && bits(text).is_some_and(|bits| bits <= 128))
 }
 
 /// The cost of a shuffle: that of its result. A group of 128 bits is taken out of a vector by what stores it.
@@ -94,18 +104,20 @@ fn shuffled(w: &Writer, text: &str) -> f64 {
 
 /// The number of the machine's registers that hold the first vector in a text, or 1.
 fn vectors(w: &Writer, text: &str) -> f64 {
-    let parse = || {
-        let (n, rest) = text.split_once('<')?.1.split_once(" x ")?;
-        let bits = match rest.split_once('>')?.0 {
-            "double" | "i64" | "ptr" => 64,
-            "float" | "i32" => 32,
-            "i16" | "half" => 16,
-            "i8" => 8,
-            _ => 1,
-        };
-        Some(n.parse::<u32>().ok()? * bits)
+    bits(text).map_or(1.0, |bits| f64::from(bits.div_ceil(w.style.vector_bits).max(1)))
+}
+
+/// The number of bits of the first vector in a text.
+fn bits(text: &str) -> Option<u32> {
+    let (n, rest) = text.split_once('<')?.1.split_once(" x ")?;
+    let bits = match rest.split_once('>')?.0 {
+        "double" | "i64" | "ptr" => 64,
+        "float" | "i32" => 32,
+        "i16" | "half" => 16,
+        "i8" => 8,
+        _ => 1,
     };
-    parse().map_or(1.0, |bits| f64::from(bits.div_ceil(w.style.vector_bits).max(1)))
+    Some(n.parse::<u32>().ok()? * bits)
 }
 
 /// The varying values that are held in registers. Masks and addresses are left out: LLVM mostly computes those where they
