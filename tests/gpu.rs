@@ -176,6 +176,31 @@ fn as_ptx(file: &TestFile) -> Result<Outcome, String> {
 #[cfg(feature = "cuda")]
 const UNITS_TOLERANCE: f64 = 4e-3;
 
+/// A device without the matrix units that a product needs is refused by name; without the product it is used.
+#[cfg(feature = "cuda")]
+#[test]
+fn matrix_units_need_a_device_that_has_them() {
+    use driver::launch::Runner;
+    use driver::pipeline::{Kind, Options};
+    use pullback_tests::commands::slang::{options, outcome_of};
+    let path = std::env::temp_dir().join(format!("pullback-old-device-{}.slang", std::process::id()));
+    std::fs::write(&path, ROUNDED_PRODUCTS).expect("the program is written");
+    let file = TestFile::read(&path).expect("it is a test");
+    let run = |generation: u32, matrix_units: bool| {
+        let options = Options { matrix_units, ..options(&file, 2) }.for_device(Kind::Nvidia);
+        let device = || std::sync::Arc::new(pullback_tests::ptx::Device::of_generation(generation));
+        outcome_of(&file, &options, &|module| Runner::on_cuda(module, device(), &CodeOptions::default()))
+    };
+    let why = run(75, true).expect_err("it has none");
+    assert!(
+        why.contains("needs a device of generation sm_80 or later, and `PTX in tests` is of sm_75"),
+        "{why}"
+    );
+    run(75, false).expect("products by elements run everywhere");
+    run(80, true).expect("it has them");
+    std::fs::remove_file(&path).expect("the program is removed");
+}
+
 /// Products of cooperative matrices are nearly the same with matrix units and without, on NVIDIA's first device from
 /// sm_80 on and on the simulated one; the same to the last bit where sums are exact, as in the programs of tests/run.
 #[cfg(feature = "cuda")]

@@ -25,6 +25,7 @@ class Program:
         deterministic: bool = False,
         fast_math: bool = False,
         fp_contract: bool = False,
+        matrix_units: bool = False,
         cache: bool = True,
     ) -> None: ...
     def function(

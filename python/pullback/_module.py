@@ -169,7 +169,8 @@ def load(path: Path, *, reload: bool = False, **options: Any) -> Module:
     `RuntimeError` on a machine that lacks it); `backend` for the CPU, one of "cranelift", "llvm", "tiers" (the fast
     default) and "interp"; `level`, the optimisation level from 0 to 2; `threads`, 0 for one per core; `deterministic`,
     for bitwise equal results in every run with any number of threads; `fast_math`; `fp_contract`, which
-    fuses products with sums; `cache`, which keeps compiled kernels in the user's folder.
+    fuses products with sums; `matrix_units`, by which an NVIDIA device from sm_80 on multiplies cooperative matrices in
+    matrix units, whose sums of floats differ in the last digits (`device="cuda"`; others ignore it); `cache`, which keeps compiled kernels in the user's folder.
     """
     return Module(os.fspath(path), None, _options(options), reload)
 

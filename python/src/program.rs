@@ -26,7 +26,7 @@ type GenericsInfo = (Vec<String>, Vec<String>, Vec<String>);
 #[pymethods]
 impl Program {
     #[new]
-    #[pyo3(signature = (path, text=None, *, defines=Vec::new(), include=Vec::new(), lengths=Vec::new(), backend=None, level=None, threads=0, deterministic=false, fast_math=false, fp_contract=false, cache=true))]
+    #[pyo3(signature = (path, text=None, *, defines=Vec::new(), include=Vec::new(), lengths=Vec::new(), backend=None, level=None, threads=0, deterministic=false, fast_math=false, fp_contract=false, matrix_units=false, cache=true))]
     #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
     fn new(
         py: Python<'_>,
@@ -41,6 +41,7 @@ impl Program {
         deterministic: bool,
         fast_math: bool,
         fp_contract: bool,
+        matrix_units: bool,
         cache: bool,
     ) -> PyResult<Program> {
         let files = FileOptions { defines, include_dirs: include, lengths, ..FileOptions::default() };
@@ -55,6 +56,7 @@ impl Program {
         }
         execution.compile.optimise.fast_math = fast_math;
         execution.compile.optimise.contract = fp_contract;
+        execution.compile.matrix_units = matrix_units;
         let options = Options { files, execution };
         let read = py.detach(|| match text {
             None => array::Program::from_file(&path, options),

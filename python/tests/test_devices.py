@@ -106,6 +106,36 @@ def test_devices_have_names():
         assert "CUDA driver" in str(error)
 
 
+PRODUCT = """
+using namespace linalg;
+static const CoopMatMatrixLayout Rows = CoopMatMatrixLayout.RowMajor;
+StructuredBuffer<half> a;
+StructuredBuffer<half> b;
+RWStructuredBuffer<float> c;
+[numthreads(32, 1, 1)] void multiply()
+{
+    let left = CoopMat<half, MemoryScope.Subgroup, 16, 16, CoopMatMatrixUse.MatrixA>.Load<Rows>(a, 0, 16);
+    let right = CoopMat<half, MemoryScope.Subgroup, 16, 8, CoopMatMatrixUse.MatrixB>.Load<Rows>(b, 0, 8);
+    let sum = CoopMat<float, MemoryScope.Subgroup, 16, 8, CoopMatMatrixUse.MatrixAccumulator>(1);
+    coopMatMulAdd<float, false>(left, right, sum).Store<Rows>(c, 0, 8);
+}
+"""
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+@pytest.mark.parametrize("units", [False, True])
+def test_matrix_units(device, units):
+    a = np.linspace(-1, 1, 256).reshape(16, 16).astype(np.float16)
+    b = np.linspace(0, 2, 128).reshape(16, 8).astype(np.float16)
+    c = np.zeros((16, 8), np.float32)
+    try:
+        m = pb.load_source(PRODUCT, device=device, matrix_units=units)
+        m.multiply(a=a.ravel(), b=b.ravel(), c=c.ravel()).launch(groups=1)
+    except RuntimeError as error:
+        pytest.skip(str(error))
+    np.testing.assert_allclose(c, a.astype(np.float64) @ b.astype(np.float64) + 1, rtol=1e-5, atol=1e-5)
+
+
 class Described:
     """An array on a device, as it describes itself."""
 

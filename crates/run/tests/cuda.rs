@@ -46,6 +46,9 @@ impl Driver for Fake {
     fn name(&self) -> &str {
         "fake"
     }
+    fn generation(&self) -> u32 {
+        70
+    }
     fn limits(&self) -> Limits {
         Limits { groups: [100; 3], group_size: [64; 3], threads: 64 }
     }

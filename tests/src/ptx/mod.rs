@@ -45,9 +45,22 @@ impl Held {
 }
 
 /// The device.
-#[derive(Default)]
 pub struct Device {
     space: Space,
+    generation: u32,
+}
+
+impl Default for Device {
+    fn default() -> Device {
+        Device::of_generation(90)
+    }
+}
+
+impl Device {
+    /// A device that says it is of this generation, such as 80 for sm_80. (It runs all instructions, whatever that is.)
+    pub fn of_generation(generation: u32) -> Device {
+        Device { space: Space::default(), generation }
+    }
 }
 
 fn lock(space: &Space) -> std::sync::MutexGuard<'_, Held> {
@@ -57,6 +70,10 @@ fn lock(space: &Space) -> std::sync::MutexGuard<'_, Held> {
 impl Driver for Device {
     fn name(&self) -> &str {
         "PTX in tests"
+    }
+
+    fn generation(&self) -> u32 {
+        self.generation
     }
 
     fn limits(&self) -> Limits {

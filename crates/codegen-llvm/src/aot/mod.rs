@@ -32,7 +32,7 @@ use rustc_hash::FxHashSet;
 use crate::unit::Linkage;
 use crate::{Context, Machine, NAME, Text};
 
-pub use ptx::{Ptx, PtxEntry, PtxOptions, PtxPrint, ptx};
+pub use ptx::{MATRIX_UNITS, Ptx, PtxEntry, PtxOptions, PtxPrint, ptx};
 
 const RUNTIME: &str = include_str!("runtime.ll");
 const STACKS: &str = include_str!("stacks.ll");

@@ -44,6 +44,8 @@ pub struct Ptx {
     pub entries: Vec<PtxEntry>,
     /// Kernels take an arena.
     pub has_arena: bool,
+    /// A product by matrix units, if there is one. Devices before [`MATRIX_UNITS`] do not run the text then.
+    pub matrix_units: Option<Span>,
 }
 
 /// An entry point in the text.
@@ -88,7 +90,7 @@ const MASK: i64 = CONTEXT + 24;
 const CONTEXT_BYTES: i64 = CONTEXT + 32;
 
 /// The first generation whose matrix units multiply matrices of 16 rows and 8 columns of all types that are used.
-const MATRIX_UNITS: u32 = 80;
+pub const MATRIX_UNITS: u32 = 80;
 
 /// The bytes of local memory that a thread has on every device.
 const LOCAL: u64 = 512 << 10;
@@ -115,8 +117,9 @@ pub fn ptx(module: &Module, wanted: &PtxOptions) -> Result<Ptx, Unsupported> {
         entries.push(entry);
     }
     annotations(&mut all, module, &entries);
-    let cpu =
-        format!("sm_{}", wanted.generation.max(if has_matrix_units(module) { MATRIX_UNITS } else { 0 }));
+    let matrix_units = product_by_units(module);
+    let least = if matrix_units.is_some() { MATRIX_UNITS } else { 0 };
+    let cpu = format!("sm_{}", wanted.generation.max(least));
     let device = Machine { cpu, features: "+ptx70".into(), ..Machine::generic() };
     let made =
         crate::object::assembly(&all, &device, &options).map_err(crate::object::failed).map_err(named)?;
@@ -134,12 +137,14 @@ pub fn ptx(module: &Module, wanted: &PtxOptions) -> Result<Ptx, Unsupported> {
         buffers: bound(module).map(|(g, _)| g).collect(),
         entries,
         has_arena: has_arena(module),
+        matrix_units,
     })
 }
 
-/// Returns true if the module multiplies by matrix units.
-fn has_matrix_units(module: &Module) -> bool {
-    module.funcs.values().any(|f| f.insts.values().any(|data| matches!(data.op, ir::Op::WaveMultiply(_))))
+/// The first product by matrix units.
+fn product_by_units(module: &Module) -> Option<Span> {
+    let all = module.funcs.values().flat_map(|f| f.insts.values());
+    all.filter(|data| matches!(data.op, ir::Op::WaveMultiply(_))).map(|data| data.span).next()
 }
 
 /// The `printf`s of the text.

@@ -21,6 +21,7 @@ struct Context {
     device: sys::CUdevice,
     context: sys::CUcontext,
     name: String,
+    generation: u32,
     limits: Limits,
 }
 
@@ -100,7 +101,8 @@ pub(super) fn first() -> Result<Arc<dyn Driver>, String> {
     // SAFETY: the device was obtained from the driver; the context is released when the `Context` is dropped.
     let context = unsafe { result::primary_ctx::retain(device) };
     let context = context.map_err(|e| format!("`{name}`: {}", text(e)))?;
-    Ok(Arc::new(Nvidia(Arc::new(Context { device, context, name, limits }))))
+    let generation = generation as u32;
+    Ok(Arc::new(Nvidia(Arc::new(Context { device, context, name, generation, limits }))))
 }
 
 impl Context {
@@ -135,6 +137,10 @@ struct Nvidia(Arc<Context>);
 impl Driver for Nvidia {
     fn name(&self) -> &str {
         &self.0.name
+    }
+
+    fn generation(&self) -> u32 {
+        self.0.generation
     }
 
     fn limits(&self) -> Limits {

@@ -53,6 +53,8 @@ pub struct Limits {
 pub trait Driver: Send + Sync {
     /// The device's name.
     fn name(&self) -> &str;
+    /// The device's generation, such as 80 for sm_80.
+    fn generation(&self) -> u32;
     /// The device's limits.
     fn limits(&self) -> Limits;
     /// The number of bytes of free memory.
