@@ -14,7 +14,7 @@ use crate::exprs::infer::Checker;
 use crate::program::Program;
 use crate::signature::{Accessors, Direction, ParamSig, Signature, Subst, Tangent};
 use crate::tables::{Callable, DiffOp, FuncRef, SynthesizedMember};
-use crate::types::{Ty, TyKind, Val};
+use crate::types::{Ty, TyKind, Val, pointers};
 use crate::view::ModuleId;
 
 impl Program {
@@ -152,6 +152,22 @@ impl Program {
         matches!(self.ast.exprs[base].kind, ExprKind::Name(name) if self.ast.name(name) == "Ref")
     }
 
+    /// Returns true for the type expression `Ref<T, access>`, if it has been checked, where the access is another than
+    /// `Access.ReadWrite`.
+    pub(crate) fn is_read_ref(&mut self, ty: ExprId) -> bool {
+        let ExprKind::Generic { args, .. } = &self.ast.exprs[ty].kind else { return false };
+        let Some(&access) = args.get(1) else { return false };
+        self.is_ref(ty) && self.constant(access, 0) != Some(pointers::READ_WRITE)
+    }
+
+    /// Returns true if a call of a function is a place that can be written.
+    pub(crate) fn gives_written_place(&mut self, decl: DeclId) -> bool {
+        match self.ast.decls[decl].kind {
+            DeclKind::Func { result: Some(result), .. } => self.is_ref(result) && !self.is_read_ref(result),
+            _ => false,
+        }
+    }
+
     /// Returns true if a call of a function is a place: its result is declared as `Ref<T>`.
     pub fn gives_place(&self, decl: DeclId) -> bool {
         match self.ast.decls[decl].kind {
@@ -170,9 +186,14 @@ impl Program {
             let ty = self.decl_type(param);
             let ty = self.types.of_value(ty);
             let modifiers = self.ast.decls[param].modifiers;
-            let dir = match self.ast.decls[param].kind {
-                DeclKind::Param { ty: Some(ty), .. } if self.is_ref(ty) => Direction::Ref,
-                _ => Direction::of(modifiers),
+            let written = match self.ast.decls[param].kind {
+                DeclKind::Param { ty, .. } => ty.filter(|&ty| self.is_ref(ty)),
+                _ => None,
+            };
+            let dir = match written {
+                Some(ty) if self.is_read_ref(ty) => Direction::ConstRef,
+                Some(_) => Direction::Ref,
+                None => Direction::of(modifiers),
             };
             let no_diff = self.is_no_diff(param);
             let tangent = self.declared_tangent(ty, no_diff);

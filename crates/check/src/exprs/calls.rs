@@ -195,7 +195,7 @@ impl Checker<'_> {
             if is_static && self.p.is_requirement(chosen.decl) || plain && !is_static { base } else { None };
         let func_ty = self.p.types.intern(TyKind::Function(chosen.decl, Vec::new()));
         self.set_value(callee, func_ty, Meaning::Func { func: chosen.callable.clone(), base });
-        let is_place = plain && self.p.gives_place(chosen.decl);
+        let is_place = plain && self.p.gives_written_place(chosen.decl);
         let ty = self.set_value(expr, ty, Meaning::Call { func: chosen.callable, base, args });
         self.p.tables.exprs[expr].lvalue = is_place;
         ty

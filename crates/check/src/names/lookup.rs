@@ -298,7 +298,8 @@ impl Checker<'_> {
         let modifiers = d.modifiers;
         let fixed = Modifiers::CONST.0 | Modifiers::LET.0;
         let lvalue = match d.kind {
-            DeclKind::Param { .. } => !modifiers.has(Modifiers(fixed | Modifiers::CONSTREF.0)),
+            DeclKind::Param { .. } if modifiers.has(Modifiers(fixed | Modifiers::CONSTREF.0)) => false,
+            DeclKind::Param { ty, .. } => ty.is_none_or(|ty| !self.p.is_read_ref(ty)),
             _ => {
                 let is_local = d.parent.is_some_and(|p| {
                     !matches!(self.p.ast.decls[p].kind, DeclKind::Namespace { .. } | DeclKind::CBuffer { .. })

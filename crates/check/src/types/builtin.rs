@@ -185,7 +185,7 @@ impl NativeGeneric {
     pub(crate) fn most_args(self) -> Option<usize> {
         match self {
             NativeGeneric::Pair | NativeGeneric::PtrPair | NativeGeneric::Optional => Some(1),
-            NativeGeneric::Ref => Some(1),
+            NativeGeneric::Ref => Some(3),
             NativeGeneric::Vector | NativeGeneric::CoopVec | NativeGeneric::Array => Some(2),
             NativeGeneric::Buffer(_) => Some(2),
             NativeGeneric::Matrix | NativeGeneric::Ptr => Some(4),

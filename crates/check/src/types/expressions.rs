@@ -118,7 +118,9 @@ impl Checker<'_> {
                 }
             }
             NativeGeneric::Optional => ty(0).map(TyKind::Optional),
-            NativeGeneric::Ptr if !self.are_pointer_traits(written) => return Ty::ERROR,
+            NativeGeneric::Ptr | NativeGeneric::Ref if !self.are_pointer_traits(native, written) => {
+                return Ty::ERROR;
+            }
             NativeGeneric::Ptr | NativeGeneric::Buffer(_) => {
                 let place = if native == NativeGeneric::Ptr { 3 } else { 1 };
                 let content = match args.get(place) {
@@ -137,8 +139,8 @@ impl Checker<'_> {
                 })
             }
             NativeGeneric::Ref => match ty(0) {
-                Some(resource) if args.len() == 1 => return resource,
-                _ => None,
+                Some(resource) => return resource,
+                None => None,
             },
             NativeGeneric::Unsupported(name) => {
                 self.unsupported_type(name, span);

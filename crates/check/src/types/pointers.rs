@@ -12,6 +12,7 @@ use syntax::{Diagnostic, ExprId};
 use crate::exprs::infer::Checker;
 use crate::program::Program;
 use crate::tables::Meaning;
+use crate::types::builtin::NativeGeneric;
 use crate::types::{GenericArg, Ty, TyKind, Val};
 
 /// `Access.ReadWrite`, that of `T*`.
@@ -100,8 +101,8 @@ impl Program {
 }
 
 impl Checker<'_> {
-    /// Reports arguments of `Ptr` that are no cases of the enumerations for them. Returns true if there is none.
-    pub(crate) fn are_pointer_traits(&mut self, args: &[ExprId]) -> bool {
+    /// Reports arguments of `Ptr` or `Ref` that are no cases of the enumerations for them. Returns true if there is none.
+    pub(crate) fn are_pointer_traits(&mut self, native: NativeGeneric, args: &[ExprId]) -> bool {
         for ((idx, &arg), wanted) in args.iter().enumerate().skip(1).zip(TRAITS) {
             let info = &self.p.tables.exprs[arg];
             let is_wanted = match (&info.meaning, &self.p.types[info.ty]) {
@@ -110,7 +111,8 @@ impl Checker<'_> {
                 _ => false,
             };
             if !is_wanted {
-                let message = format!("argument {} of 'Ptr' has to be a case of '{wanted}'", idx + 1);
+                let (number, name) = (idx + 1, native.name());
+                let message = format!("argument {number} of '{name}' has to be a case of '{wanted}'");
                 self.p.report(Diagnostic::error("E30019", self.span(arg), message));
                 return false;
             }
