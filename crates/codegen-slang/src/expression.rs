@@ -131,6 +131,10 @@ impl Writer<'_> {
         let is_zero = |k: usize| args[k].is_float("0.0") && scalar.is_some_and(Scalar::is_float);
         let scalar_result = types.lanes(ty).is_none();
         let same_type = data.args.iter().all(|&v| self.src.ty(v) == ty);
+        // Comparisons of long vectors have one answer in the language.
+        if types.lanes(ty).is_some_and(|n| n > 4) && types.scalar_of(ty) == Some(Scalar::Bool) {
+            return Err(unsupported(&data.op, data.span));
+        }
         match &data.op {
             Op::Const(bits) => {
                 let scalar = types.scalar_of(ty).ok_or_else(|| unsupported(&data.op, data.span))?;
@@ -207,9 +211,7 @@ impl Writer<'_> {
             }
             Op::Construct if types.lanes(ty).is_some() => call(&name(types, ty, data.span)?),
             Op::Extract(k) => Ok(match types.lanes(self.src.ty(data.args[0])) {
-                Some(n) if n <= 4 => {
-                    Text { text: format!("{}.{}", args[0].at(ATOM), lane(*k)), ..args[0].atomic() }
-                }
+                Some(n) => Text { text: format!("{}{}", args[0].at(ATOM), lane(*k, n)), ..args[0].atomic() },
                 _ => Text { text: format!("{}[{k}]", args[0].at(ATOM)), ..args[0].atomic() },
             }),
             // A stack that nothing was put on.
@@ -232,7 +234,7 @@ impl Writer<'_> {
             Op::Sum => {
                 let n = types.lanes(self.src.ty(data.args[0])).unwrap_or(1);
                 let parts: Vec<String> =
-                    (0..n).map(|k| format!("{}.{}", args[0].at(ATOM), lane(k))).collect();
+                    (0..n).map(|k| format!("{}{}", args[0].at(ATOM), lane(k, n))).collect();
                 Ok(Text { text: parts.join(" + "), level: 12, size: n, positive: None, splat: None })
             }
             other => Err(unsupported(other, data.span)),
@@ -280,9 +282,12 @@ impl Text {
     }
 }
 
-/// The component letter of a vector lane.
-pub(crate) fn lane(k: u32) -> char {
-    ['x', 'y', 'z', 'w'].get(k as usize).copied().unwrap_or('x')
+/// The component of a vector of `n` lanes: `.x`, or `[0]` of a long one.
+pub(crate) fn lane(k: u32, n: u32) -> String {
+    match ['x', 'y', 'z', 'w'].get(k as usize) {
+        Some(letter) if n <= 4 => format!(".{letter}"),
+        _ => format!("[{k}]"),
+    }
 }
 
 /// The name of a mathematical function.

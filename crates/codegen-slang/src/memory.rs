@@ -159,7 +159,7 @@ impl Writer<'_> {
                     ty = Some(*field);
                     continue;
                 }
-                (Some(MemData::Vector(..)), Step::Static(k)) if *k < 4 => text += &format!(".{}", lane(*k)),
+                (Some(MemData::Vector(..)), Step::Static(k)) if *k < 4 => text += &lane(*k, 4),
                 _ => text += &format!("[{index}]"),
             }
             ty = match here {

@@ -325,7 +325,10 @@ impl Writer<'_> {
             {
                 self.array(data, place)
             }
-            Op::Insert(k) => self.insert(data, "v", &format!(".{}", lane(*k)), place),
+            Op::Insert(k) => {
+                let n = self.module.types.lanes(self.src.ty(data.results[0])).unwrap_or(1);
+                self.insert(data, "v", &lane(*k, n), place)
+            }
             other if data.results.is_empty() => Err(unsupported(other, data.span)),
             _ => {
                 let text = self.expression(data)?;

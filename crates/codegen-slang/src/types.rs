@@ -88,6 +88,8 @@ pub(crate) fn vector(lane: Scalar, n: u32) -> String {
         matches!(lane, Scalar::Bool | Scalar::I32 | Scalar::U32 | Scalar::F16 | Scalar::F32 | Scalar::F64);
     if short && (2..=4).contains(&n) {
         format!("{}{n}", scalar(lane))
+    } else if n > 4 {
+        format!("CoopVec<{}, {n}>", scalar(lane))
     } else {
         format!("vector<{}, {n}>", scalar(lane))
     }
