@@ -213,9 +213,15 @@ impl Program {
                     changed.extend(self.root_of(target));
                 }
                 Meaning::AddressOf(target) => changed.extend(self.root_of(target)),
-                Meaning::Call { func, base, args } => {
-                    changed.extend(base.and_then(|base| self.root_of(base)));
-                    let signature = self.callable_signature(&func);
+                meaning @ (Meaning::Call { .. } | Meaning::Init { .. }) => {
+                    let (signature, args) = match meaning {
+                        Meaning::Call { func, base, args } => {
+                            changed.extend(base.and_then(|base| self.root_of(base)));
+                            (self.callable_signature(&func), args)
+                        }
+                        Meaning::Init { init, args } => (self.func_signature(&init), args),
+                        _ => continue,
+                    };
                     for (arg, param) in args.iter().zip(&signature.params) {
                         if let (Arg::Expr(arg), true) = (arg, param.dir.is_written()) {
                             changed.extend(self.root_of(*arg));
