@@ -146,6 +146,9 @@ pub(crate) struct SourceArgs {
     /// The layout of matrices in memory for which the program specifies none
     #[arg(long, value_enum, default_value_t)]
     pub(crate) matrix_layout: Layout,
+    /// Files see the names of GLSL, as if they said `import glsl;`
+    #[arg(long)]
+    pub(crate) allow_glsl: bool,
     /// The bits from which bit-fields fill their words: the lowest, or as in Microsoft's C compiler
     #[arg(long, value_enum, default_value_t)]
     pub(crate) bit_fields: BitFields,

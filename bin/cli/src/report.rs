@@ -229,6 +229,7 @@ pub(crate) fn session(source: &SourceArgs) -> Session {
         allow: source.allow.clone(),
         warn: source.warn.clone(),
         matrices_in_columns: source.matrix_layout == Layout::Column,
+        imports_glsl: source.allow_glsl,
         high_bit_fields: source.bit_fields == BitFields::Msvc,
         links: source.link.clone(),
         lengths: source.length.clone(),

@@ -324,13 +324,15 @@ impl Program {
     fn check_stage(&mut self, attribute: &Attribute) {
         const STAGES: &str = "vertex fragment pixel geometry hull domain tesscontrol tesseval compute \
             raygen raygeneration intersection anyhit closesthit miss callable mesh \
-            amplification task dispatch node";
+            amplification task dispatch node ser_raygen ser_motion_raygen";
         if !self.ast.name(attribute.name).eq_ignore_ascii_case("shader") {
             return;
         }
         let Some(&arg) = attribute.args.first() else { return };
         let ExprKind::String(text) = &self.ast.exprs[arg].kind else { return };
         let stage = text.to_ascii_lowercase();
+        // A capability of a stage has its name behind `_`.
+        let stage = stage.strip_prefix('_').unwrap_or(&stage);
         if !STAGES.split(' ').any(|known| known == stage) {
             let message = format!("there is no stage '{text}'");
             let help = "a kernel is '[shader(\"compute\")]'";

@@ -51,6 +51,8 @@ pub(crate) struct Modules {
     pub(crate) of_file: FxHashMap<FileId, usize>,
     /// The module made from each file, by the file's index in `ast.files`.
     pub(crate) of_index: FxHashMap<usize, usize>,
+    /// Parts of modules that are not loaded yet: the indices of both in `ast.files`, the module first.
+    pub(crate) parts: Vec<(usize, usize)>,
     /// The file that an `import` names, by its index in `ast.files`.
     pub(crate) imported: FxHashMap<DeclId, usize>,
     /// `extern` constants without a value may be linked later, so types may name them.

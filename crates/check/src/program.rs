@@ -1,7 +1,7 @@
 //! Defines the program: trees, tables, types and diagnostics, and what is known about them.
 
 use rustc_hash::{FxHashMap, FxHashSet};
-use syntax::ast::DeclKind;
+use syntax::ast::{DeclKind, ExprKind};
 use syntax::{Ast, DeclId, Diagnostic, ExprId, FileId, Span, Symbol};
 
 use crate::facts::{ExtensionInfo, Magic, Module, Modules, Pullback, Scopes};
@@ -153,6 +153,24 @@ impl Program {
     /// Returns true if a declaration belongs to the library.
     pub fn is_core(&self, decl: DeclId) -> bool {
         self.module_of(decl) == 0
+    }
+
+    /// Returns true for a constant that gets its value when a pipeline is made.
+    pub fn is_specialized(&self, decl: DeclId) -> bool {
+        const MARKS: [&str; 4] = [
+            "vk::constant_id",
+            "vk::specialization_constant",
+            "SpecializationConstant",
+            "__layout_constant_id",
+        ];
+        MARKS.iter().any(|mark| self.attribute(decl, mark).is_some())
+    }
+
+    /// Returns true for `printf` and the like, which take values behind their parameters.
+    pub(crate) fn prints(&self, decl: DeclId) -> bool {
+        let op = self.attribute(decl, "__intrinsic_op").and_then(|a| a.args.first());
+        let name = op.map(|&arg| &self.ast.exprs[arg].kind);
+        matches!(name, Some(ExprKind::Name(name)) if matches!(self.ast.name(*name), "printf" | "abort"))
     }
 
     pub(crate) fn error(&mut self, code: &'static str, span: Span, message: impl Into<syntax::Message>) {

@@ -29,7 +29,7 @@ const CORE: [(&str, &str); 5] = [
 /// lines `// Loaded for: …` at the start of a part list the words that, if they occur in a program (not in the files
 /// above), cause it to be read; a `*` matches all words with that beginning. The declarations of the part are then
 /// visible everywhere, like those of the core library.
-const PARTS: [(&str, &str); 20] = [
+const PARTS: [(&str, &str); 21] = [
     ("core/coopmattensors.slang", include_str!("../core/coopmattensors.slang")),
     ("core/coopmat.slang", include_str!("../core/coopmat.slang")),
     ("core/coopmatderivatives.slang", include_str!("../core/coopmatderivatives.slang")),
@@ -38,6 +38,7 @@ const PARTS: [(&str, &str); 20] = [
     ("core/smallfloats.slang", include_str!("../core/smallfloats.slang")),
     ("core/bytes.slang", include_str!("../core/bytes.slang")),
     ("core/textureshapes.slang", include_str!("../core/textureshapes.slang")),
+    ("core/samplerfeedback.slang", include_str!("../core/samplerfeedback.slang")),
     ("core/texturevariants.slang", include_str!("../core/texturevariants.slang")),
     ("core/textures.slang", include_str!("../core/textures.slang")),
     ("core/graphics.slang", include_str!("../core/graphics.slang")),
@@ -58,15 +59,31 @@ fn words(part: &str) -> impl Iterator<Item = &str> {
     head.filter_map(|line| line.strip_prefix("// Loaded for: ")).flat_map(|words| words.split(' '))
 }
 
+/// Returns true if a word for which a part is loaded occurs in the program.
+fn is_needed(program: &Program, part: &str) -> bool {
+    let symbols = &program.ast.symbols;
+    words(part).any(|word| match word.strip_suffix('*') {
+        Some(start) => symbols.occurs_from(start),
+        None => symbols.occurs(word),
+    })
+}
+
 /// Built-in modules for `import`, used if no file of that name is found.
 const MODULES: [(&str, &str, &str); 2] = [
     ("slangpy", "core/slangpy.slang", include_str!("../core/slangpy.slang")),
     ("glsl", "core/glsl.slang", include_str!("../core/glsl.slang")),
 ];
 
+/// Parts of built-in modules that are only read when a program needs them, each with its module. They are parts of the
+/// module, so that their names are visible where the module is imported.
+const MODULE_PARTS: [(&str, &str, &str); 2] = [
+    ("glsl", "core/glsltextures.slang", include_str!("../core/glsltextures.slang")),
+    ("glsl", "core/glslstages.slang", include_str!("../core/glslstages.slang")),
+];
+
 /// The text of a file of the library by its name, such as `core/math.slang`.
 pub fn core_text(name: &str) -> Option<&'static str> {
-    let modules = MODULES.iter().map(|&(_, name, text)| (name, text));
+    let modules = MODULES.iter().chain(&MODULE_PARTS).map(|&(_, name, text)| (name, text));
     CORE.into_iter().chain(PARTS).chain(modules).find(|file| file.0 == name).map(|file| file.1)
 }
 
@@ -85,6 +102,8 @@ pub struct FileOptions {
     pub warn: Vec<u32>,
     /// Matrices are stored column by column where a program does not specify their layout in memory.
     pub matrices_in_columns: bool,
+    /// Files of the program see the names of GLSL, as if they said `import glsl;`.
+    pub imports_glsl: bool,
     /// Bit-fields are packed as by Microsoft's C compiler.
     pub high_bit_fields: bool,
     /// Modules that belong to the program although it does not import them.
@@ -105,6 +124,8 @@ pub struct Session {
     parsed: FxHashMap<FileId, usize>,
     /// For each of [`PARTS`], true if it has been read.
     has_part: [bool; PARTS.len()],
+    /// For each of [`MODULE_PARTS`], true if it has been read.
+    has_module_part: [bool; MODULE_PARTS.len()],
 }
 
 /// The files that have been read.
@@ -171,6 +192,7 @@ impl Session {
         // Files parsed for another program are in the tree of that program.
         self.parsed.clear();
         self.has_part.fill(false);
+        self.has_module_part.fill(false);
         let mut ast = Ast::default();
         let mut diagnostics = Vec::new();
         let mut indices = Vec::new();
@@ -269,6 +291,9 @@ impl Session {
 
     fn module(&mut self, program: &mut Program, file: FileId) -> usize {
         let index = self.parse(program, file);
+        if self.options.imports_glsl && !program.is_entered(index) {
+            program.ast.add_import(index, "glsl");
+        }
         // A file that begins with `implementing m;` sees the names of all files of `m`.
         if let Some(path) = program.implemented_by(index)
             && let Some(whole) = ModuleLoader::load(self, program, &path, false, file)
@@ -318,17 +343,25 @@ impl Session {
     /// Reads the parts of the library whose words occur in the program.
     fn read_parts(&mut self, program: &mut Program) {
         for (k, (path, text)) in PARTS.into_iter().enumerate() {
-            let symbols = &program.ast.symbols;
-            let is_met = |word: &str| match word.strip_suffix('*') {
-                Some(start) => symbols.occurs_from(start),
-                None => symbols.occurs(word),
-            };
-            if self.has_part[k] || !words(text).any(is_met) {
+            if self.has_part[k] || !is_needed(program, text) {
                 continue;
             }
             self.has_part[k] = true;
             let index = self.parse_library(path, text, &mut program.ast, &mut program.diagnostics);
             program.add_library(index);
+        }
+    }
+
+    /// Reads the parts of a built-in module whose words occur in the program; `index` is that of the module.
+    fn read_module_parts(&mut self, program: &mut Program, module: &str, index: usize) {
+        for (k, (of, path, text)) in MODULE_PARTS.into_iter().enumerate() {
+            if of != module || self.has_module_part[k] || !is_needed(program, text) {
+                continue;
+            }
+            self.has_module_part[k] = true;
+            let part = self.parse_library(path, text, &mut program.ast, &mut program.diagnostics);
+            program.add_part(part, index);
+            self.read_parts(program);
         }
     }
 
@@ -380,7 +413,7 @@ impl ModuleLoader for Session {
             let file = self.disk.read(&mut self.sources, &standard).ok()?;
             return Some(self.parse(program, file));
         }
-        let (_, name, text) = MODULES.into_iter().find(|m| m.0 == path)?;
+        let (module, name, text) = MODULES.into_iter().find(|m| m.0 == path)?;
         let file = match self.disk.by_path.get(Path::new(name)) {
             Some(&file) => file,
             None => {
@@ -389,7 +422,9 @@ impl ModuleLoader for Session {
                 file
             }
         };
-        Some(self.parse(program, file))
+        let index = self.parse(program, file);
+        self.read_module_parts(program, module, index);
+        Some(index)
     }
 
     fn why(&mut self) -> Option<String> {

@@ -244,8 +244,7 @@ impl Checker<'_> {
             whole = arguments;
         }
         let n_given = groups.as_ref().map_or(args.len(), |g| g.len());
-        let variadic = self.p.is_core(candidate.decl)
-            && matches!(self.p.ast.decl_name(candidate.decl), "printf" | "abort");
+        let variadic = self.p.prints(candidate.decl);
         if n_given < least || n_given > most && !variadic {
             let bound = usize::from(candidate.object.is_some());
             return Err(Failure::Count { least: least.saturating_sub(bound), most: most - bound });

@@ -254,6 +254,11 @@ impl Checker<'_> {
                 let from = self.p.loaded(from);
                 found.types.push((param, from, false));
             }
+            // What a constant buffer holds is used as if it stood there.
+            (TyKind::Vector(..) | TyKind::Matrix(..), TyKind::Buffer(..)) if self.p.types_deref(from) => {
+                let content = self.p.loaded(from);
+                self.collect(pattern, content, open, found);
+            }
             (TyKind::Vector(element, n, _), TyKind::Scalar(_)) => {
                 self.collect(element, from, open, found);
                 // A scalar counts as a vector of one component, unless another argument determines more.

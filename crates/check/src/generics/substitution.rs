@@ -295,22 +295,26 @@ impl Program {
 
     /// The type that a known type declares as a member of this name, itself or by an extension.
     pub(crate) fn type_member(&mut self, base: Ty, name: syntax::Symbol) -> Option<Ty> {
-        for facet in self.facets(base).iter() {
-            if facet.kind == FacetKind::Interface {
-                continue;
-            }
-            let found = self.named(facet.container, name).first().copied();
-            if let Some(decl) = found
-                && matches!(
-                    self.ast.decls[decl].kind,
-                    DeclKind::TypeAlias(_) | DeclKind::Struct { .. } | DeclKind::Enum { .. }
-                )
-            {
-                let ty = self.decl_type(decl);
-                return Some(self.substitute(ty, &facet.env));
-            }
+        let facets = self.facets(base);
+        if let Some(found) = facets.iter().find_map(|facet| self.type_in(facet, name)) {
+            return Some(found);
         }
-        None
+        // What an extension of all types that fit a bound says.
+        self.blanket_facets_with(base, name).iter().find_map(|facet| self.type_in(facet, name))
+    }
+
+    fn type_in(&mut self, facet: &Facet, name: syntax::Symbol) -> Option<Ty> {
+        if facet.kind == FacetKind::Interface {
+            return None;
+        }
+        let found = *self.named(facet.container, name).first()?;
+        let kind = &self.ast.decls[found].kind;
+        let is_type =
+            matches!(kind, DeclKind::TypeAlias(_) | DeclKind::Struct { .. } | DeclKind::Enum { .. });
+        is_type.then(|| {
+            let ty = self.decl_type(found);
+            self.substitute(ty, &facet.env)
+        })
     }
 
     /// Evaluates a compile-time integer under a substitution.

@@ -93,7 +93,6 @@ impl Program {
         let at_top = |p: &Program, d: DeclId| {
             matches!(p.ast.decls[d].kind, DeclKind::Namespace { .. } | DeclKind::CBuffer { .. })
         };
-        let is_marked = ["SpecializationConstant", "vk::constant_id"];
         match d.kind {
             DeclKind::Param { .. } => {
                 let is_entry =
@@ -101,8 +100,7 @@ impl Program {
                 (is_entry && d.parent == Some(decl)).then_some(Late { place: here, cause: None })
             }
             DeclKind::Var { .. } if d.parent.is_none_or(|parent| at_top(self, parent)) => {
-                let is_set = !d.modifiers.has(host)
-                    && is_marked.iter().all(|mark| self.attribute(variable, mark).is_none());
+                let is_set = !d.modifiers.has(host) && !self.is_specialized(variable);
                 is_set.then_some(Late { place: here, cause: None })
             }
             DeclKind::Var { init, .. } if code.stmts.iter().any(|&s| self.declares_local(s, variable)) => {

@@ -108,6 +108,9 @@ impl Program {
         let mut imports = Vec::new();
         self.modules.open.push(module);
         self.enter_file(file, module, &mut imports);
+        for (_, part) in self.modules.parts.extract_if(.., |part| part.0 == file).collect::<Vec<_>>() {
+            self.enter_file(part, module, &mut Vec::new());
+        }
         let mut next = 0;
         while next < imports.len() {
             let decl = imports[next];
@@ -171,6 +174,22 @@ impl Program {
         self.queries.extensions_changed();
         self.make_functions_generic();
         module
+    }
+
+    /// Returns true if the names of a parsed file are entered already.
+    pub fn is_entered(&self, file: usize) -> bool {
+        self.modules.of_index.contains_key(&file)
+    }
+
+    /// Adds a parsed file that imports nothing to a module, which may be loaded later.
+    pub fn add_part(&mut self, part: usize, of: usize) {
+        match self.modules.of_index.get(&of).copied() {
+            Some(module) => {
+                self.enter_file(part, module, &mut Vec::new());
+                self.queries.extensions_changed();
+            }
+            None => self.modules.parts.push((of, part)),
+        }
     }
 
     /// Adds a parsed file that imports nothing to the module of another file.

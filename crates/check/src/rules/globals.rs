@@ -31,8 +31,9 @@ impl Program {
             return;
         }
         let span = self.name_span(decl);
-        let marks = ["SpecializationConstant", "vk::constant_id", "vk::push_constant", "push_constant"];
-        let is_marked = marks.iter().any(|mark| self.attribute(decl, mark).is_some());
+        let marks = ["vk::push_constant", "push_constant"];
+        let is_marked =
+            self.is_specialized(decl) || marks.iter().any(|mark| self.attribute(decl, mark).is_some());
         if is_marked && modifiers.has(Modifiers::STATIC) {
             let message = "a constant that the host sets cannot be 'static'";
             let error = Diagnostic::error("E31219", span, message);

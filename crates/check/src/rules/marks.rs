@@ -31,7 +31,9 @@ impl Program {
                 "NoDiscard" => self.check_no_discard(decl),
                 "anyValueSize" => self.check_any_value_size(&attribute),
                 "COM" => self.check_guid(&attribute),
-                "vk::constant_id" | "SpecializationConstant" => self.check_specialization(decl, &attribute),
+                "vk::constant_id" | "vk::specialization_constant" | "SpecializationConstant" => {
+                    self.check_specialization(decl, &attribute);
+                }
                 _ => {}
             }
         }

@@ -230,10 +230,9 @@ impl Program {
     /// Returns true for a global variable whose value is known when the program is compiled or linked.
     fn is_compile_time(&self, decl: DeclId) -> bool {
         let modifiers = self.ast.decls[decl].modifiers;
-        let is_given = ["vk::constant_id", "SpecializationConstant"];
         modifiers.has(Modifiers::EXTERN)
             || modifiers.has(Modifiers::CONST) && modifiers.has(Modifiers::STATIC)
             || modifiers.has(Modifiers::CONST) && self.ast.decls[decl].kind.init().is_some()
-            || is_given.iter().any(|word| self.attribute(decl, word).is_some())
+            || self.is_specialized(decl)
     }
 }

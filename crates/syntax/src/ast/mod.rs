@@ -150,6 +150,14 @@ pub struct FileAst {
 }
 
 impl Ast {
+    /// Has a file, by its index in `files`, import a module of this name, as if it said so at its start.
+    pub fn add_import(&mut self, index: usize, path: &str) {
+        let span = Span { file: self.files[index].file, start: 0, end: 0 };
+        let import = DeclKind::Import { path: path.into(), quoted: false };
+        let decl = self.decls.push(Decl::new(import, crate::keywords::EMPTY, span, None));
+        self.files[index].decls.push(decl);
+    }
+
     /// The name of a symbol.
     pub fn name(&self, symbol: Symbol) -> &str {
         self.symbols.name(symbol)

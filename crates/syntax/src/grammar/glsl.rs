@@ -157,7 +157,8 @@ impl Parser<'_> {
             self.ast.decls[member].attributes.extend(memory.iter().cloned());
         }
         let modifiers = std::mem::take(&mut self.ast.decls[id].modifiers);
-        let has_name = self.is(T::Ident);
+        // A block without the name of an instance may be followed by another declaration at once.
+        let has_name = self.is(T::Ident) && matches!(self.nth(1), T::Semi | T::LBracket);
         if !has_name && !is_storage {
             self.eat(T::Semi);
             let stage = modifiers.0 & (Modifiers::IN.0 | Modifiers::OUT.0);
@@ -198,7 +199,7 @@ impl Parser<'_> {
         self.ast.decls[var].modifiers = own;
         list.push(var);
         self.name_decl(var, variable, variable_span);
-        let ty = self.dimensions(ty);
+        let ty = if has_name { self.dimensions(ty) } else { ty };
         self.complete(var, start, DeclKind::Var { ty: Some(ty), init: None, semantic: None });
         self.eat(T::Semi);
     }
