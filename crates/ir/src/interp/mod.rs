@@ -19,6 +19,7 @@ mod memory;
 mod value;
 
 pub mod dual;
+pub mod precise;
 
 use std::time::{Duration, Instant};
 
