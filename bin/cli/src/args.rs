@@ -54,6 +54,9 @@ pub(crate) enum Command {
     /// Check every differentiable function of a file, on every backend and level of optimisation
     #[command(after_help = VERIFY_HELP)]
     Verify(VerifyArgs),
+    /// Measure the error of derivatives that are written by hand, in units of the last digit
+    #[command(after_help = RULETEST_HELP)]
+    Ruletest(RuletestArgs),
     /// Minimise a differentiable function of a file
     #[command(after_help = FIT_HELP)]
     Fit(Box<FitArgs>),
@@ -111,6 +114,17 @@ const BUILD_HELP: &str = "Examples:\n  pullback build kernel.slang -o libkernel.
 const BUILD_HELP: &str = "Example:\n  pullback build kernel.slang -o libkernel.so --header kernel.h";
 #[cfg(all(not(feature = "llvm"), feature = "wasm"))]
 const BUILD_HELP: &str = "Example:\n  pullback build kernel.slang -o kernel.wasm";
+
+const RULETEST_HELP: &str = "\
+The derivatives of functions with a rule of their own are compared with differences in numbers of twice a double's \
+digits, second derivatives included. The word `core` in the place of a file stands for the library's rules.
+
+Examples:
+  pullback ruletest rules.slang
+  pullback ruletest rules.slang cube --points 1000 --range x=0.1,10 --json
+  pullback ruletest core --points 20
+
+Exit status 1 if an error is larger than `--ulps`, or if nothing could be tested.";
 
 const VERIFY_HELP: &str = "\
 In double precision, forward mode, reverse mode, dual numbers on the code before differentiation, and differences \
@@ -643,6 +657,43 @@ pub(crate) struct GradcheckArgs {
     /// Stop where a derivative first becomes infinite or NaN, and report the operation
     #[arg(long)]
     pub(crate) check_nan: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RuletestArgs {
+    #[command(flatten)]
+    pub(crate) source: SourceArgs,
+    /// The functions [default: every function that has a derivative of its own]
+    #[arg(value_name = "FUNCTION")]
+    pub(crate) function: Vec<String>,
+    /// Arguments as JSON values; those left out are random
+    #[arg(long, value_name = "NAME=VALUE,…")]
+    pub(crate) at: Vec<String>,
+    /// Random points
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) points: u32,
+    /// Random numbers are drawn from here: all, or those of a parameter or field [default: the ranges of
+    /// `[Range(LO, HI)]` attributes, else -2,2]
+    #[arg(long, value_name = "[NAME=]LO,HI", allow_hyphen_values = true)]
+    pub(crate) range: Vec<String>,
+    /// Start of the random numbers
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Largest error that is accepted, in units of the last digit
+    #[arg(long, value_name = "X", default_value_t = 100.0, value_parser = amount)]
+    pub(crate) ulps: f64,
+    #[command(flatten)]
+    pub(crate) memory: MemoryArgs,
+    /// The backend that computes the derivatives
+    #[arg(long, value_parser = backend(), default_value = Backend::INTERP.name())]
+    pub(crate) backend: Backend,
+    #[command(flatten)]
+    pub(crate) lanes: LanesArgs,
+    #[command(flatten)]
+    pub(crate) limits: LimitArgs,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]

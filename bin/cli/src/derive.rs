@@ -106,7 +106,7 @@ pub(crate) fn grad(args: &GradArgs) -> u8 {
 pub(crate) fn gradcheck(args: &GradcheckArgs) -> u8 {
     report::finish(&args.call.source, args.call.json, |session| {
         let named = parse_arguments("--at", &args.points.at).map_err(report::usage)?;
-        let ranges = ranges(&args.points, &args.call.source.file)?;
+        let ranges = ranges(&args.points.range, &args.call.source.file)?;
         let options = Options {
             widen: true,
             check_finite: CheckFinite::differentials(args.check_nan),
@@ -231,9 +231,9 @@ fn callee(
 
 /// The ranges that random arguments are drawn from: those of the command line and, for parameters without one, those
 /// that the file declares for its fit, in comments such as `// fit: --bounds x=0,1` or `// fit: --param x=random:0,1`.
-pub(crate) fn ranges(args: &PointArgs, file: &Path) -> Result<Ranges, Stop> {
+pub(crate) fn ranges(given: &[String], file: &Path) -> Result<Ranges, Stop> {
     let mut ranges = Ranges { common: (-2.0, 2.0), named: declared(file) };
-    for text in &args.range {
+    for text in given {
         let (name, range) = text.rsplit_once('=').map_or(("", text.as_str()), |(n, range)| (n.trim(), range));
         let range = report::range(range)
             .ok_or_else(|| Stop::Usage(format!("`--range {text}`: expected [NAME=]LO,HI, finite")))?;

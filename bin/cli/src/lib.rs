@@ -22,6 +22,7 @@ mod pages;
 mod playground;
 mod profile;
 mod report;
+mod ruletest;
 mod run;
 #[cfg(not(target_family = "wasm"))]
 mod server;
@@ -97,6 +98,7 @@ fn dispatch(command: Command) -> u8 {
         Command::Grad(args) => derive::grad(&args),
         Command::Gradcheck(args) => derive::gradcheck(&args),
         Command::Verify(args) => verify::verify(&args),
+        Command::Ruletest(args) => ruletest::ruletest(&args),
         Command::Fit(args) => fit::fit(&args),
         Command::Bench(args) => bench::bench(&args),
         #[cfg(any(feature = "llvm", feature = "wasm"))]
@@ -138,6 +140,7 @@ fn json_and_file(command: &Command) -> (bool, String) {
         Command::Grad(a) => (a.call.json, &a.call.source),
         Command::Gradcheck(a) => (a.call.json, &a.call.source),
         Command::Verify(a) => (a.json, &a.source),
+        Command::Ruletest(a) => (a.json, &a.source),
         Command::Fit(a) => (false, &a.source),
         Command::Bench(a) => (a.json, &a.source),
         #[cfg(any(feature = "llvm", feature = "wasm"))]

@@ -32,7 +32,7 @@ pub(crate) fn verify(args: &VerifyArgs) -> u8 {
             functions: args.function.clone(),
             at: parse_arguments("--at", &args.points.at).map_err(report::usage)?,
             points: args.points.points,
-            ranges: ranges(&args.points, &args.source.file)?,
+            ranges: ranges(&args.points.range, &args.source.file)?,
             ranged: args.points.range.iter().filter_map(|text| named(text)).collect(),
             seed: args.points.seed,
             tolerance: args.points.tolerance,

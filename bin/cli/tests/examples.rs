@@ -44,6 +44,14 @@ const FIELD: &str = "\
 }
 ";
 
+const RULES: &str = "\
+[ForwardDerivative(cube_fwd)] float cube(float x) { return x * x * x; }
+[Differentiable] DifferentialPair<float> cube_fwd(DifferentialPair<float> x)
+{
+    return diffPair(x.p * x.p * x.p, 3.0 * x.p * x.p * x.d);
+}
+";
+
 /// A folder with the programs and data that examples name.
 fn folder(name: &str) -> PathBuf {
     let folder = std::env::temp_dir().join(format!("pullback-examples-{name}-{}", std::process::id()));
@@ -60,6 +68,7 @@ fn folder(name: &str) -> PathBuf {
         ("kernel.slang", KERNEL.to_string()),
         ("src/kernel.slang", KERNEL.to_string()),
         ("line.slang", LINE.to_string()),
+        ("rules.slang", RULES.to_string()),
         ("points.csv", "x,y\n".to_string() + &rows(&|x| 3.0 * x + 1.0)),
         ("decay.slang", DECAY.to_string()),
         ("decay.csv", "t,y\n".to_string() + &rows(&|t| 2.0 * (-0.7 * t).exp())),

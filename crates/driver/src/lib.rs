@@ -40,6 +40,7 @@ pub mod pipeline;
 pub mod profile;
 pub mod ranges;
 pub mod render;
+pub mod ruletest;
 pub mod session;
 pub mod source;
 pub mod standard;

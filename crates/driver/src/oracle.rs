@@ -1,9 +1,11 @@
 //! Computes derivatives by dual numbers ([`ir::interp::dual`]) on the code before differentiation. If the
 //! program itself calls derivatives, these are differentiated first, and the dual numbers are evaluated on
-//! the result.
+//! the result. The same code in numbers of twice the digits ([`ir::interp::precise`]) gives slopes by differences that
+//! have all digits of a double.
 
 use ir::interp::dual::{self, Dual};
-use ir::interp::{Memory, Value};
+use ir::interp::precise::Precise;
+use ir::interp::{Lane, Limits, Memory, Value, call_limited};
 use ir::{Func, Module, Op, Space, Type, TypeData, Types, scalar};
 use lower::Request;
 use syntax::Span;
@@ -79,20 +81,14 @@ impl Oracle {
 
     /// The Jacobian; `None` if the call fails.
     pub fn jacobian(&self, callee: &Callee, point: &Point) -> Option<Jacobian> {
-        let slots = &self.module.funcs[self.func].params;
-        let values = |bits: &[u64]| -> Vec<Value> {
-            let mut bits = bits.iter().copied();
-            slots.iter().map(|s| value(&self.module.types, s.ty, &mut bits)).collect()
-        };
-        let primal = values(point);
-        let limits = ir::interp::Limits { steps: Some(MOST_STEPS), ..ir::interp::Limits::default() };
+        let primal = self.values(point);
         let mut columns = Vec::new();
         for at in (0..callee.inputs.len()).filter(|&k| callee.inputs[k].diff) {
             let mut tangent = vec![0; point.len()];
             tangent[at] = scalar::one(callee.inputs[at].scalar);
             let mut memory = self.memory.clone();
-            let (tangent, memory) = (values(&tangent), &mut memory);
-            let called = dual::call(&self.module, self.func, &primal, &tangent, memory, limits);
+            let (tangent, memory) = (self.values(&tangent), &mut memory);
+            let called = dual::call(&self.module, self.func, &primal, &tangent, memory, limits());
             let lanes: Vec<Dual> = called.ok()?.iter().flat_map(Value::lanes).collect();
             let outputs = callee.outputs.iter().zip(lanes).filter(|n| n.0.diff);
             let exact =
@@ -102,14 +98,33 @@ impl Oracle {
         let rows = columns.first().map_or(0, Vec::len);
         Some((0..rows).map(|row| columns.iter().map(|c| c[row]).collect()).collect())
     }
+
+    /// All outputs for these inputs, with twice the digits of doubles; `None` if the call fails.
+    pub fn precise(&self, inputs: &[Precise]) -> Option<Vec<Precise>> {
+        let (inputs, mut memory) = (self.values(inputs), self.memory.clone());
+        let called = call_limited(&self.module, self.func, &inputs, &mut memory, limits());
+        Some(called.ok()?.iter().flat_map(Value::lanes).collect())
+    }
+
+    /// The arguments that have these numbers.
+    fn values<L: Lane>(&self, numbers: &[L]) -> Vec<Value<L>> {
+        let mut numbers = numbers.iter().copied();
+        let slots = &self.module.funcs[self.func].params;
+        slots.iter().map(|s| value(&self.module.types, s.ty, &mut numbers)).collect()
+    }
 }
 
-/// Builds a value of a numeric type from the bits of its numbers.
-fn value(types: &Types, ty: Type, bits: &mut dyn Iterator<Item = u64>) -> Value {
+fn limits() -> Limits {
+    Limits { steps: Some(MOST_STEPS), ..Limits::default() }
+}
+
+/// Builds a value of a numeric type from its numbers.
+fn value<L: Lane>(types: &Types, ty: Type, numbers: &mut dyn Iterator<Item = L>) -> Value<L> {
+    let next = |numbers: &mut dyn Iterator<Item = L>| numbers.next().unwrap_or(L::from_bits(0));
     match types[ty] {
-        TypeData::Scalar(_) => Value::Scalar(bits.next().unwrap_or(0)),
-        TypeData::Vector(_, n) => Value::Vector((0..n).map(|_| bits.next().unwrap_or(0)).collect()),
-        TypeData::Array(t, n) => Value::array((0..n).map(|_| value(types, t, &mut *bits)).collect()),
+        TypeData::Scalar(_) => Value::Scalar(next(numbers)),
+        TypeData::Vector(_, n) => Value::Vector((0..n).map(|_| next(numbers)).collect()),
+        TypeData::Array(t, n) => Value::array((0..n).map(|_| value(types, t, &mut *numbers)).collect()),
         TypeData::Stack(_) | TypeData::Cell(_) | TypeData::Buffer(_) | TypeData::Residuals(_) => {
             Value::zero(types, ty)
         }

@@ -271,6 +271,21 @@ impl Loaded {
 
     /// Every declaration of the file that has a body and is marked as differentiable.
     pub fn differentiable_declarations(&self) -> Vec<Listed> {
+        let marked = ["Differentiable", "ForwardDifferentiable", "BackwardDifferentiable"];
+        let is_marked =
+            |l: &Listed| marked.iter().any(|a| self.program.attribute(l.function.decl, a).is_some());
+        self.declarations().into_iter().filter(is_marked).collect()
+    }
+
+    /// Every declaration of the file that has a body, and for which the program declares a derivative.
+    pub fn declarations_with_rules(&mut self) -> Vec<Listed> {
+        let mut all = self.declarations();
+        all.retain(|l| self.program.has_rule(l.function.decl));
+        all
+    }
+
+    /// Every function of the file that has a body.
+    fn declarations(&self) -> Vec<Listed> {
         let mut found = Vec::new();
         let outside = Around { path: String::new(), inside: Inside::File };
         self.list(&self.program.ast.files[self.file].decls, &outside, &mut found);
@@ -311,12 +326,7 @@ impl Loaded {
                 DeclKind::Accessor { body, .. } => body.map(|_| Some("an accessor")),
                 _ => None,
             };
-            let marked = ["Differentiable", "ForwardDifferentiable", "BackwardDifferentiable"];
-            let Some(what) =
-                callable.filter(|_| marked.iter().any(|a| self.program.attribute(decl, a).is_some()))
-            else {
-                continue;
-            };
+            let Some(what) = callable else { continue };
             let what = match what {
                 _ if !self.program.all_generic_params(decl).is_empty() => {
                     Some("generic, or has a parameter of interface type")

@@ -141,6 +141,12 @@ impl Program {
         }
     }
 
+    /// Returns true if the program declares a derivative of a function, or a substitute whose derivative is taken.
+    pub fn has_rule(&mut self, decl: DeclId) -> bool {
+        let func = self.own_ref(decl);
+        !self.entries(&func).is_empty()
+    }
+
     /// All derivatives that the program declares for a function, by attributes on it and by `…Of` attributes.
     fn entries(&mut self, func: &FuncRef) -> Rc<[Entry]> {
         self.query(|q| &mut q.witnesses, func.clone(), Rc::from([]), |p| p.declared_derivatives(func).into())
