@@ -128,6 +128,16 @@ impl Checker<'_> {
             self.report_none(candidates, &failures, args, span);
             return None;
         }
+        if fits.len() > 1 {
+            // What a parameter of an unknown type takes is not known; that the type is unknown has been reported.
+            let types = &self.p.types;
+            let is_known = |a: &Applicable| a.chosen.signature.params.iter().all(|p| !types.is_unknown(p.ty));
+            let n_known = fits.iter().filter(|a| is_known(a)).count();
+            match n_known {
+                0 => return None,
+                _ => fits.retain(is_known),
+            }
+        }
         let key = |a: &Applicable| {
             let special = (a.specificity, usize::MAX - a.constraints, a.n_generics);
             (a.cost, a.generic, a.required, a.rank, special, !a.has_body)
