@@ -69,9 +69,10 @@ fn is_needed(program: &Program, part: &str) -> bool {
 }
 
 /// Built-in modules for `import`, used if no file of that name is found.
-const MODULES: [(&str, &str, &str); 2] = [
+const MODULES: [(&str, &str, &str); 3] = [
     ("slangpy", "core/slangpy.slang", include_str!("../core/slangpy.slang")),
     ("glsl", "core/glsl.slang", include_str!("../core/glsl.slang")),
+    ("random", "core/random.slang", include_str!("../core/random.slang")),
 ];
 
 /// Parts of built-in modules that are only read when a program needs them, each with its module. They are parts of the
