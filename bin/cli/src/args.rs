@@ -610,15 +610,12 @@ pub(crate) struct CallArgs {
     pub(crate) json: bool,
 }
 
-/// The points where derivatives are compared.
+/// The arguments of functions that are called at random points.
 #[derive(Debug, Args)]
-pub(crate) struct PointArgs {
+pub(crate) struct DrawArgs {
     /// Arguments as JSON values; those left out are random
     #[arg(long, value_name = "NAME=VALUE,…")]
     pub(crate) at: Vec<String>,
-    /// Random points
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    pub(crate) points: u32,
     /// Random numbers are drawn from here: all, or those of a parameter or field [default: the ranges of the file's
     /// `// fit:` comments and `[Range(LO, HI)]` attributes, else -2,2]
     #[arg(long, value_name = "[NAME=]LO,HI", allow_hyphen_values = true)]
@@ -626,6 +623,16 @@ pub(crate) struct PointArgs {
     /// Start of the random numbers
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
+}
+
+/// The points where derivatives are compared.
+#[derive(Debug, Args)]
+pub(crate) struct PointArgs {
+    #[command(flatten)]
+    pub(crate) draw: DrawArgs,
+    /// Random points
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) points: u32,
     /// Largest relative error that is accepted in double precision
     #[arg(long, value_name = "X", default_value_t = 1e-5, value_parser = amount)]
     pub(crate) tolerance: f64,
@@ -666,19 +673,11 @@ pub(crate) struct RuletestArgs {
     /// The functions [default: every function that has a derivative of its own]
     #[arg(value_name = "FUNCTION")]
     pub(crate) function: Vec<String>,
-    /// Arguments as JSON values; those left out are random
-    #[arg(long, value_name = "NAME=VALUE,…")]
-    pub(crate) at: Vec<String>,
+    #[command(flatten)]
+    pub(crate) draw: DrawArgs,
     /// Random points
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) points: u32,
-    /// Random numbers are drawn from here: all, or those of a parameter or field [default: the ranges of
-    /// `[Range(LO, HI)]` attributes, else -2,2]
-    #[arg(long, value_name = "[NAME=]LO,HI", allow_hyphen_values = true)]
-    pub(crate) range: Vec<String>,
-    /// Start of the random numbers
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub(crate) seed: u64,
     /// Largest error that is accepted, in units of the last digit
     #[arg(long, value_name = "X", default_value_t = 100.0, value_parser = amount)]
     pub(crate) ulps: f64,

@@ -15,7 +15,7 @@ use driver::{Error, Request, Step, render};
 use opt::CheckFinite;
 use syntax::Sources;
 
-use crate::args::{CallArgs, GradArgs, GradcheckArgs, Mode, PointArgs};
+use crate::args::{CallArgs, DrawArgs, GradArgs, GradcheckArgs, Mode};
 use crate::fit;
 use crate::report::{self, Stop};
 
@@ -105,8 +105,8 @@ pub(crate) fn grad(args: &GradArgs) -> u8 {
 
 pub(crate) fn gradcheck(args: &GradcheckArgs) -> u8 {
     report::finish(&args.call.source, args.call.json, |session| {
-        let named = parse_arguments("--at", &args.points.at).map_err(report::usage)?;
-        let ranges = ranges(&args.points.range, &args.call.source.file)?;
+        let named = parse_arguments("--at", &args.points.draw.at).map_err(report::usage)?;
+        let ranges = ranges(&args.points.draw, &args.call.source.file)?;
         let options = Options {
             widen: true,
             check_finite: CheckFinite::differentials(args.check_nan),
@@ -114,9 +114,9 @@ pub(crate) fn gradcheck(args: &GradcheckArgs) -> u8 {
         };
         let Called { mut callee, mut loaded, request, memory } =
             callee(&args.call, session, (Request::default(), &options), None)?;
-        check_ranges(&args.points, &callee.inputs)?;
+        check_ranges(&args.points.draw, &callee.inputs)?;
         let ranges = ranges.with_declared(&mut loaded.program, &request.functions[0])?;
-        let mut random = Random::new(args.points.seed);
+        let mut random = Random::new(args.points.draw.seed);
         let all_named =
             callee.info.params.iter().filter(|p| p.is_input).all(|p| named.iter().any(|n| n.0 == p.name));
         let points = if all_named { 1 } else { args.points.points.max(1) };
@@ -231,9 +231,9 @@ fn callee(
 
 /// The ranges that random arguments are drawn from: those of the command line and, for parameters without one, those
 /// that the file declares for its fit, in comments such as `// fit: --bounds x=0,1` or `// fit: --param x=random:0,1`.
-pub(crate) fn ranges(given: &[String], file: &Path) -> Result<Ranges, Stop> {
+pub(crate) fn ranges(args: &DrawArgs, file: &Path) -> Result<Ranges, Stop> {
     let mut ranges = Ranges { common: (-2.0, 2.0), named: declared(file) };
-    for text in given {
+    for text in &args.range {
         let (name, range) = text.rsplit_once('=').map_or(("", text.as_str()), |(n, range)| (n.trim(), range));
         let range = report::range(range)
             .ok_or_else(|| Stop::Usage(format!("`--range {text}`: expected [NAME=]LO,HI, finite")))?;
@@ -245,8 +245,14 @@ pub(crate) fn ranges(given: &[String], file: &Path) -> Result<Ranges, Stop> {
     Ok(ranges)
 }
 
+/// The names on the command line that have ranges.
+pub(crate) fn names_of_ranges(args: &DrawArgs) -> Vec<String> {
+    let names = args.range.iter().filter_map(|text| Some(text.rsplit_once('=')?.0.trim()));
+    names.filter(|name| !name.is_empty()).map(String::from).collect()
+}
+
 /// Refuses ranges on the command line that no number has.
-fn check_ranges(args: &PointArgs, inputs: &[Number]) -> Result<(), Error> {
+fn check_ranges(args: &DrawArgs, inputs: &[Number]) -> Result<(), Error> {
     let named = args.range.iter().filter_map(|text| Some((text, text.rsplit_once('=')?.0.trim())));
     for (text, name) in named {
         if !name.is_empty() && !inputs.iter().any(|number| covers(name, &number.name)) {

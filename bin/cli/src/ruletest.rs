@@ -11,7 +11,7 @@ use ir::Scalar;
 use serde_json::{Value as Json, json};
 
 use crate::args::RuletestArgs;
-use crate::derive::{aligned, ranges};
+use crate::derive::{aligned, names_of_ranges, ranges};
 use crate::report;
 
 /// The word that stands for the library's rules in the place of a file.
@@ -26,10 +26,11 @@ pub(crate) fn ruletest(args: &RuletestArgs) -> u8 {
         };
         let options = Options {
             functions: args.function.clone(),
-            at: parse_arguments("--at", &args.at).map_err(report::usage)?,
+            at: parse_arguments("--at", &args.draw.at).map_err(report::usage)?,
             points: args.points,
-            ranges: ranges(&args.range, file)?,
-            seed: args.seed,
+            ranges: ranges(&args.draw, file)?,
+            ranged: names_of_ranges(&args.draw),
+            seed: args.draw.seed,
             memory: report::binds(session, &args.memory)?,
             backend: args.backend,
             code: CodeOptions { lanes: args.lanes.lanes, ..args.limits.limits_of_calls() },

@@ -11,7 +11,7 @@ use serde_json::{Value as Json, json};
 use syntax::Sources;
 
 use crate::args::VerifyArgs;
-use crate::derive::{aligned, cuts, ranges};
+use crate::derive::{aligned, cuts, names_of_ranges, ranges};
 use crate::report;
 
 /// The maximum number of differences shown per function.
@@ -30,11 +30,11 @@ pub(crate) fn verify(args: &VerifyArgs) -> u8 {
         levels.dedup();
         let options = Options {
             functions: args.function.clone(),
-            at: parse_arguments("--at", &args.points.at).map_err(report::usage)?,
+            at: parse_arguments("--at", &args.points.draw.at).map_err(report::usage)?,
             points: args.points.points,
-            ranges: ranges(&args.points.range, &args.source.file)?,
-            ranged: args.points.range.iter().filter_map(|text| named(text)).collect(),
-            seed: args.points.seed,
+            ranges: ranges(&args.points.draw, &args.source.file)?,
+            ranged: names_of_ranges(&args.points.draw),
+            seed: args.points.draw.seed,
             tolerance: args.points.tolerance,
             memory: report::binds(session, &args.memory)?,
             backends,
@@ -62,12 +62,6 @@ pub(crate) fn verify(args: &VerifyArgs) -> u8 {
         }
         Ok(u8::from(!is_fine))
     })
-}
-
-/// The name of a range.
-fn named(range: &str) -> Option<String> {
-    let name = range.rsplit_once('=')?.0.trim();
-    (!name.is_empty()).then(|| name.to_string())
 }
 
 fn numbers(numbers: Numbers) -> &'static str {

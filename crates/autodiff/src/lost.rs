@@ -22,7 +22,7 @@ use crate::witness::{Source, source};
 pub(crate) struct Lost {
     /// The derivative that contains the call.
     pub(crate) made: Func,
-    /// What it is the derivative of, and the call there.
+    /// The function that it is the derivative of, and the call there.
     pub(crate) func: Func,
     pub(crate) inst: Inst,
     pub(crate) callee: Func,

@@ -10,7 +10,8 @@ use check::types::{Ty, TyKind};
 use syntax::ast::{Attribute, ExprKind, UnaryOp};
 use syntax::{DeclId, Diagnostic, ExprId};
 
-use crate::error::Failure;
+use crate::error::{Error, Failure};
+use crate::pipeline::{Listed, Loaded};
 
 /// The attribute that declares a range.
 const RANGE: &str = "Range";
@@ -47,6 +48,21 @@ impl Ranges {
 /// Returns true if a name covers a number, as `p`, `p.w` and `p.w[0]` cover `p.w[0]`.
 pub fn covers(name: &str, number: &str) -> bool {
     number.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+}
+
+/// Refuses names with ranges on the command line of which none of these functions has an input.
+pub(crate) fn are_inputs(loaded: &Loaded, names: &[String], functions: &[Listed]) -> Result<(), Error> {
+    for name in names {
+        let param = name.split(['.', '[']).next().unwrap_or_default();
+        let has = |listed: &Listed| {
+            let params = loaded.program.params_of(listed.function.decl);
+            params.iter().any(|&p| loaded.program.ast.decl_name(p) == param)
+        };
+        if !functions.iter().any(has) {
+            return Err(Error::input(format!("`--range {name}`: no function has an input `{param}`")));
+        }
+    }
+    Ok(())
 }
 
 /// The ranges that attributes of a function's parameters and their fields declare.

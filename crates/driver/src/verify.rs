@@ -19,7 +19,7 @@ use crate::gradcheck::{self, Entry, Random, Reference, Verdict};
 use crate::launch::{Backend, CodeOptions};
 use crate::oracle::Oracle;
 use crate::pipeline::{self, Compiled, Listed, Loaded};
-use crate::ranges::Ranges;
+use crate::ranges::{self, Ranges};
 use crate::session::Session;
 
 /// The options of a check.
@@ -136,16 +136,7 @@ pub fn verify(session: &mut Session, path: &Path, options: &Options) -> Result<V
             chosen
         }
     };
-    for name in &options.ranged {
-        let param = name.split(['.', '[']).next().unwrap_or_default();
-        let has = |listed: &Listed| {
-            let params = loaded.program.params_of(listed.function.decl);
-            params.iter().any(|&p| loaded.program.ast.decl_name(p) == param)
-        };
-        if !chosen.iter().any(has) {
-            return Err(Error::input(format!("`--range {name}`: no function has an input `{param}`")).into());
-        }
-    }
+    ranges::are_inputs(&loaded, &options.ranged, &chosen)?;
     let mut verified = Verified::default();
     for listed in chosen {
         let name = listed.name.clone();

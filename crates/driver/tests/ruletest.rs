@@ -14,6 +14,7 @@ fn options(points: u32) -> Options {
         at: Vec::new(),
         points,
         ranges: Ranges { common: (-2.0, 2.0), named: Vec::new() },
+        ranged: Vec::new(),
         seed: 1,
         memory: Vec::new(),
         backend: Backend::INTERP,
@@ -114,6 +115,9 @@ fn what_cannot_be_tested_says_why() {
     let [f] = &all[..] else { panic!("{all:?}") };
     assert!(f.name == "f" && f.found.as_ref().is_err_and(|why| why.contains("generic")), "{f:?}");
     let mut session = Session::new(FileOptions::default());
+    // A range of what no function has.
+    let unknown = Options { ranged: vec!["typo".into()], ..options(1) };
+    assert!(test(&mut session, &Rules::Library, &unknown, &mut Vec::new()).is_err());
     let missing = Rules::File(Path::new("no such file.slang").into());
     assert!(test(&mut session, &missing, &options(1), &mut Vec::new()).is_err());
 }

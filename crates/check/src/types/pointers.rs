@@ -138,13 +138,13 @@ impl Checker<'_> {
         self.p.types.intern(TyKind::Pointer(content, access, space))
     }
 
-    /// What to do about a place that is not written because of the pointer that leads to it.
+    /// Help for a place that is not written because of the pointer that leads to it.
     pub(crate) fn only_read(&mut self, place: ExprId) -> Option<String> {
         let pointer = self.p.pointer_to(place).filter(|&pointer| !self.p.is_writing_pointer(pointer))?;
         self.only_read_through(pointer)
     }
 
-    /// What to do about a pointer through which nothing can be written.
+    /// Help for a pointer through which nothing can be written.
     pub(crate) fn only_read_through(&mut self, pointer: Ty) -> Option<String> {
         let TyKind::Pointer(content, _, space) = self.p.types[pointer].clone() else { return None };
         let writing = self.p.types.intern(TyKind::Pointer(content, READ_WRITE, space));

@@ -29,7 +29,7 @@ use crate::gradcheck::Random;
 use crate::launch::{Backend, CodeOptions};
 use crate::oracle::Oracle;
 use crate::pipeline::{self, Listed, Loaded};
-use crate::ranges::Ranges;
+use crate::ranges::{self, Ranges};
 use crate::session::Session;
 
 /// Functions of the library's rules, one for each, with the ranges where their slopes are those of the function.
@@ -57,6 +57,8 @@ pub struct Options {
     pub points: u32,
     /// The ranges that numbers are drawn from.
     pub ranges: Ranges,
+    /// The names among them that a function must have an input of.
+    pub ranged: Vec<String>,
     /// The seed of the random numbers.
     pub seed: u64,
     /// The memory that the functions reach, and its content.
@@ -155,7 +157,9 @@ pub fn test(
             }
         }
         let wanted = |l: &Listed| options.functions.is_empty() || options.functions.contains(&l.name);
-        for listed in listed.into_iter().filter(wanted) {
+        listed.retain(wanted);
+        ranges::are_inputs(&loaded, &options.ranged, &listed)?;
+        for listed in listed {
             let name = listed.name.clone();
             let found = match one(session, (rules, of), listed, options, warnings) {
                 Ok(found) => Ok(found),
