@@ -226,6 +226,9 @@ impl<'m> Emitter<'_, 'm> {
                     let (a, b) = (self.code.select(a, one, zero), self.code.select(b, one, zero));
                     return Ok(self.code.binary(op, a, b));
                 }
+                if s.is_float() && op == Bin::NotEqual {
+                    return Ok(self.differ(a, b));
+                }
                 self.code.binary(op, a, b)
             }
             _ => return self.refuse("an operation", "it is no arithmetic", data.span),
@@ -349,6 +352,10 @@ impl<'m> Emitter<'_, 'm> {
                 Ok(self.code.binary(Bin::Multiply, log, factor))
             }
             Math::Pow => self.power(s, n, args, data),
+            Math::Atan2 => {
+                let x = self.off_the_origin(s, n, a, args[1]);
+                Ok(self.code.math(fun, &[a, x]))
+            }
             Math::Abs if s.is_int() && !s.is_signed_int() => Ok(a),
             Math::Abs => {
                 let e = self.code.math(fun, &[a]);
@@ -358,6 +365,22 @@ impl<'m> Emitter<'_, 'm> {
         }
     }
 
+    /// The abscissa of a point for its angle. Of (0, 0) the languages leave the angle open; (±1, 0), where the sign is that
+    /// of the abscissa, has the angle that C gives to (0, 0).
+    fn off_the_origin(&mut self, s: Scalar, n: u32, y: Expr, x: Expr) -> Expr {
+        let zero = self.splat_float(s, n, 0.0);
+        let (y_is_zero, x_is_zero) =
+            (self.code.binary(Bin::Equal, y, zero), self.code.binary(Bin::Equal, x, zero));
+        let at_origin = self.logic(&Op::And, n, y_is_zero, x_is_zero);
+        let wide = if s == Scalar::F16 { self.code.convert(x, ScalarKind::Float, Some(4)) } else { x };
+        let bits = self.code.convert(wide, ScalarKind::Sint, None);
+        let none = self.splat_integer(Scalar::I32, n, 0);
+        let is_negative = self.code.binary(Bin::Less, bits, none);
+        let (left, right) = (self.splat_float(s, n, -1.0), self.splat_float(s, n, 1.0));
+        let unit = self.code.select(is_negative, left, right);
+        self.code.select(at_origin, unit, x)
+    }
+
     /// C's `pow`, by a helper function.
     fn power(&mut self, s: Scalar, n: u32, args: &[Expr], data: &InstData) -> Res<Expr> {
         let function = self.cx.pow(s);
@@ -365,12 +388,19 @@ impl<'m> Emitter<'_, 'm> {
         self.by_lane(ty, n, args, |e, args| Ok(e.code.value_of(function, args)))
     }
 
+    /// Compares floats: a NaN differs from everything. (The comparison for inequality in SPIR-V, as naga writes it, is
+    /// false for a NaN.)
+    pub(super) fn differ(&mut self, a: Expr, b: Expr) -> Expr {
+        let same = self.code.binary(Bin::Equal, a, b);
+        self.code.unary(UnaryOperator::LogicalNot, same)
+    }
+
     /// Tests each lane for a NaN or an infinity. Except for `double`, the test examines the bits, because
     /// compilers may assume that neither occurs.
     pub(super) fn classify(&mut self, math: Math, s: Scalar, n: u32, a: Expr) -> Expr {
         if s == Scalar::F64 {
             return match math {
-                Math::IsNan => self.code.binary(Bin::NotEqual, a, a),
+                Math::IsNan => self.differ(a, a),
                 _ => {
                     let most = self.splat_float(s, n, f64::MAX);
                     let size = self.code.math(Fun::Abs, &[a]);

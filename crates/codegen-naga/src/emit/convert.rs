@@ -41,12 +41,12 @@ impl<'m> Emitter<'_, 'm> {
         }
         let width = Some(scalar(to).width);
         Ok(match (from, to) {
+            (_, Scalar::Bool) if from.is_float() => {
+                let zero = self.splat_float(from, n, 0.0);
+                self.differ(e, zero)
+            }
             (_, Scalar::Bool) => {
-                let zero = if from.is_float() {
-                    self.splat_float(from, n, 0.0)
-                } else {
-                    self.splat_integer(from, n, 0)
-                };
+                let zero = self.splat_integer(from, n, 0);
                 self.code.binary(Bin::NotEqual, e, zero)
             }
             (Scalar::Bool, _) => {
