@@ -69,9 +69,26 @@ pub fn write(ast: &Ast) -> Vec<u8> {
 }
 
 /// Adds a stored tree to the tree of a program; `files` are the files of the module in their order, each with its
-/// length. Returns the indices in [`Ast::files`] of what was added, or `None`, and then no file was added.
+/// length. Returns the indices in [`Ast::files`] of what was added, or `None`, and then nothing was added.
 pub fn read(bytes: &[u8], ast: &mut Ast, files: &[(FileId, u32)]) -> Option<Vec<usize>> {
     let base = [ast.exprs.len() as u32, ast.stmts.len() as u32, ast.decls.len() as u32];
+    let added = add(bytes, ast, files, base);
+    if added.is_none() {
+        // Rules that look at every node of a program would find these, which have not been proved to be a tree.
+        truncate(&mut ast.exprs, base[0]);
+        truncate(&mut ast.stmts, base[1]);
+        truncate(&mut ast.decls, base[2]);
+    }
+    added
+}
+
+fn truncate<K: EntityRef, T>(map: &mut PrimaryMap<K, T>, len: u32) {
+    let all = std::mem::take(map);
+    *map = all.into_iter().map(|(_, node)| node).take(len as usize).collect();
+}
+
+/// Adds the nodes, and when all of them are proved to be a tree, what belongs to them.
+fn add(bytes: &[u8], ast: &mut Ast, files: &[(FileId, u32)], base: [u32; 3]) -> Option<Vec<usize>> {
     let mut r = Reader {
         bytes,
         names: Vec::new(),
