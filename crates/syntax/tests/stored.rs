@@ -78,7 +78,9 @@ fn damaged_bytes_are_no_tree_or_another_tree() {
             n_read += 1;
             added.iter().for_each(|&k| drop(print_file(&ast, &ast.files[k])));
         } else {
-            assert!(ast.files.is_empty() && ast.exprs.is_empty() && ast.stmts.is_empty() && ast.decls.is_empty());
+            assert!(
+                ast.files.is_empty() && ast.exprs.is_empty() && ast.stmts.is_empty() && ast.decls.is_empty()
+            );
         }
     }
     assert!(n_read > 50, "{n_read}");
