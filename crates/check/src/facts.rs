@@ -49,6 +49,8 @@ pub(crate) struct Module {
 pub(crate) struct Modules {
     pub(crate) all: Vec<Module>,
     pub(crate) of_file: FxHashMap<FileId, usize>,
+    /// Files of modules that come with the compiler, and are imported.
+    pub(crate) built_in: Vec<FileId>,
     /// The module made from each file, by the file's index in `ast.files`.
     pub(crate) of_index: FxHashMap<usize, usize>,
     /// Parts of modules that are not loaded yet: the indices of both in `ast.files`, the module first.

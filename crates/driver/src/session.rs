@@ -362,6 +362,7 @@ impl Session {
             self.has_module_part[k] = true;
             let part = self.parse_library(path, text, &mut program.ast, &mut program.diagnostics);
             program.add_part(part, index);
+            program.add_built_in(part);
             self.read_parts(program);
         }
     }
@@ -424,6 +425,7 @@ impl ModuleLoader for Session {
             }
         };
         let index = self.parse(program, file);
+        program.add_built_in(index);
         self.read_module_parts(program, module, index);
         Some(index)
     }

@@ -277,9 +277,15 @@ impl Program {
         self.modules.of_file.get(&self.ast.decls[decl].span.file).copied().unwrap_or(0)
     }
 
-    /// The files of the library in ascending order.
+    /// Notes that a parsed file is of a module that comes with the compiler: what it does is not the user's to change.
+    pub fn add_built_in(&mut self, index: usize) {
+        self.modules.built_in.push(self.ast.files[index].file);
+    }
+
+    /// The files of the library and of the modules that come with it, in ascending order.
     pub fn library_files(&self) -> Vec<u32> {
-        let is_core = |f: &FileId| self.modules.of_file.get(f) == Some(&0);
+        let is_core =
+            |f: &FileId| self.modules.of_file.get(f) == Some(&0) || self.modules.built_in.contains(f);
         let mut files: Vec<u32> =
             self.ast.files.iter().map(|f| f.file).filter(is_core).map(|f| f.0).collect();
         files.sort_unstable();
