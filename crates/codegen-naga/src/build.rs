@@ -173,6 +173,26 @@ impl Code {
         made
     }
 
+    /// The constant that an expression is, if it is made of literals, as an expression of the module.
+    pub(crate) fn constant(
+        &self,
+        expr: Expr,
+        all: &mut naga::Arena<Expression>,
+    ) -> Option<Handle<Expression>> {
+        let made = match &self.func.expressions[expr] {
+            whole @ (Expression::Literal(_) | Expression::ZeroValue(_)) => whole.clone(),
+            &Expression::Splat { size, value } => {
+                Expression::Splat { size, value: self.constant(value, all)? }
+            }
+            Expression::Compose { ty, components } => {
+                let components = components.iter().map(|&part| self.constant(part, all));
+                Expression::Compose { ty: *ty, components: components.collect::<Option<_>>()? }
+            }
+            _ => return None,
+        };
+        Some(all.append(made, Span::default()))
+    }
+
     /// The literal that an expression is, if it is one.
     pub(crate) fn literal_of(&self, expr: Expr) -> Option<Literal> {
         match self.func.expressions[expr] {

@@ -17,8 +17,10 @@ use crate::types::scalar;
 pub(crate) enum Helper {
     /// Reads the 32 bits that begin at a byte offset of an array of words.
     Word(Handle<GlobalVariable>),
-    /// Sets the error word.
+    /// Records a failure.
     Report,
+    /// Sets the error word.
+    WriteError,
     /// Converts a float to an integer: saturates, NaN is 0.
     ToInteger(Scalar, Scalar),
     /// C's `pow`, including negative bases.
@@ -81,11 +83,38 @@ impl Cx<'_> {
         })
     }
 
-    /// `(site)`: records the site in the error word, if no error has been recorded yet.
+    /// `(site)`: records the site as that of the thread's first failure, if nothing failed before.
+    ///
+    /// Programs check many things, drivers inline what they call, and some take long for each atomic operation. So
+    /// a failure sets a variable of the thread, and entry points write that to the error word at their end. A
+    /// function that is emitted without an entry point has no such end and writes the error word itself.
     pub(crate) fn report(&mut self) -> Handle<Function> {
-        let (word, thread) = (self.error_state(), self.current_thread());
+        // Whoever reports needs the error word and the thread, which are declared before entry points begin.
+        let write = self.write_error();
+        if !self.options.functions.is_empty() {
+            return write;
+        }
+        let failed = self.failed_site();
         self.helper(Helper::Report, |cx| {
             let name = cx.names.unique("report_error");
+            cx.comment_words(&name, "keeps the thread's first failure for the end of the kernel");
+            let mut code = Code::new(&name);
+            let uint = cx.lanes_type(Scalar::U32, 1);
+            let site = code.param("site", uint, None);
+            let place = code.expr(Expression::GlobalVariable(failed));
+            let (before, zero) = (code.load(place), code.u32(0));
+            let is_first = code.binary(Bin::Equal, before, zero);
+            code.when(is_first, |c| c.store(place, site));
+            code.ret(None);
+            code
+        })
+    }
+
+    /// `(site)`: records the site in the error word, if no error has been recorded yet.
+    pub(crate) fn write_error(&mut self) -> Handle<Function> {
+        let (word, thread) = (self.error_state(), self.current_thread());
+        self.helper(Helper::WriteError, |cx| {
+            let name = cx.names.unique("write_error");
             cx.comment_words(&name, "sets the error word, if nothing did before");
             let mut code = Code::new(&name);
             let uint = cx.lanes_type(Scalar::U32, 1);

@@ -125,6 +125,10 @@ pub struct Options<'a> {
     pub subgroups: Option<u32>,
     /// Loops that end too early report it, for devices that may terminate loops.
     pub checks_loops: bool,
+    /// The driver inlines all functions and takes more than linear time in the number of variables and accesses to
+    /// memory: copies of a function share its large variables, and loops are not unrolled where that would multiply
+    /// many accesses.
+    pub inlines_slowly: bool,
     /// The host dispatches the first group a second time, alone, where
     /// [`reflect::EntryPoint::first_group_last`] requests it.
     pub first_group_last: bool,

@@ -34,6 +34,8 @@ pub struct Built {
     pub zeroes_shared: bool,
     /// Lanes of waves exchange values through subgroups.
     pub uses_subgroups: bool,
+    /// The module is for a driver that takes long for copies of loops ([`Options::inlines_slowly`]).
+    pub inlines_slowly: bool,
     /// A comment for each function, keyed by the function's name in the emitted text.
     pub comments: Vec<(String, String)>,
 }
@@ -66,8 +68,6 @@ pub(crate) struct Cx<'m> {
     /// The thread's number in the dispatch, set by entry points.
     pub(crate) slot_number: Option<Handle<GlobalVariable>>,
     pub(crate) bindings: Vec<Binding>,
-    /// The group-shared array in which threads record that they have left a loop.
-    pub(crate) loops_ended: Option<Handle<GlobalVariable>>,
     /// For each entry point, true if its first group does nothing in a dispatch of several groups.
     pub(crate) first_group_last: Vec<bool>,
     /// The number of uniforms that can still be added.
@@ -100,6 +100,10 @@ pub(crate) struct Reports {
     /// The number of each site.
     pub(crate) site_numbers: FxHashMap<(String, ir::Span), u32>,
     pub(crate) error_word: Option<Handle<GlobalVariable>>,
+    /// The site of the thread's first failure, or 0.
+    pub(crate) failed_site: Option<Handle<GlobalVariable>>,
+    /// A loop was emitted that is not known to have come to its end.
+    pub(crate) has_open_loops: bool,
     pub(crate) prints: Vec<Print>,
     pub(crate) print_log: Option<Handle<GlobalVariable>>,
     pub(crate) comments: Vec<(String, String)>,
@@ -157,7 +161,6 @@ pub fn build(ir: &Module, options: &Options<'_>) -> Result<Built, Error> {
         thread: None,
         slot_number: None,
         bindings: Vec::new(),
-        loops_ended: None,
         first_group_last,
         uniforms_left: options.max_uniforms,
         group,
@@ -234,25 +237,11 @@ impl<'m> Cx<'m> {
         if let Some(&found) = self.waves.values.get(&ty) {
             return found;
         }
-        let var = self.for_each_thread("wave_values", ty);
+        let all = self.array_of(ty, NonZeroU32::new(self.threads()));
+        let name = self.names.unique("wave_values");
+        let var = self.variable(&name, AddressSpace::WorkGroup, all, None);
         self.waves.values.insert(ty, var);
         var
-    }
-
-    /// The group-shared array in which each thread records that it has left a loop.
-    pub(crate) fn loops_ended(&mut self) -> Handle<GlobalVariable> {
-        if self.loops_ended.is_none() {
-            let uint = self.ty(TypeInner::Scalar(naga::Scalar::U32));
-            self.loops_ended = Some(self.for_each_thread("loops_ended", uint));
-        }
-        self.loops_ended.expect("just declared")
-    }
-
-    /// Declares a group-shared array of one value for each thread.
-    fn for_each_thread(&mut self, name: &str, ty: Handle<naga::Type>) -> Handle<GlobalVariable> {
-        let all = self.array_of(ty, NonZeroU32::new(self.threads()));
-        let name = self.names.unique(name);
-        self.variable(&name, AddressSpace::WorkGroup, all, None)
     }
 
     /// The number of threads of the largest thread group.
@@ -427,6 +416,30 @@ impl<'m> Cx<'m> {
             self.own_buffer("error_word", ty, BindingKind::ErrorWord, "ErrorWord", (32, Some(32)), fields);
         self.reports.error_word = Some(word);
         word
+    }
+
+    /// The global that holds the site of the thread's first failure, declared on first use.
+    pub(crate) fn failed_site(&mut self) -> Handle<GlobalVariable> {
+        if let Some(site) = self.reports.failed_site {
+            return site;
+        }
+        let uint = self.ty(TypeInner::Scalar(naga::Scalar::U32));
+        let site = self.private("failed_site", uint, None);
+        self.reports.failed_site = Some(site);
+        site
+    }
+
+    /// A variable of the thread that functions share, with its first value, if it has one.
+    pub(crate) fn private(
+        &mut self,
+        name: &str,
+        ty: Handle<naga::Type>,
+        init: Option<Handle<naga::Expression>>,
+    ) -> Handle<GlobalVariable> {
+        let name = self.names.unique(name);
+        let var = self.variable(&name, AddressSpace::Private, ty, None);
+        self.out.global_variables.get_mut(var).init = init;
+        var
     }
 
     /// The log of printed records, declared on first use.
@@ -612,7 +625,16 @@ impl<'m> Cx<'m> {
             prints: self.reports.prints,
         };
         let (uses_subgroups, comments) = (self.waves.uses_subgroups, self.reports.comments);
-        Ok(Built { module: self.out, info, reflection, zeroes_shared, uses_subgroups, comments })
+        let inlines_slowly = self.options.inlines_slowly;
+        Ok(Built {
+            module: self.out,
+            info,
+            reflection,
+            zeroes_shared,
+            uses_subgroups,
+            inlines_slowly,
+            comments,
+        })
     }
 }
 

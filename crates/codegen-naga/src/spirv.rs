@@ -10,7 +10,9 @@
 //!
 //! Mesa's drivers unroll a loop of any size if its counter is the index of an array that has an element for each trip.
 //! Where loops nest, the copies multiply: of a perceptron's 32 by 32 products they make a thousand, and compiling does not
-//! end. So a loop that holds another one is marked not to be unrolled.
+//! end. So a loop that holds another one is marked not to be unrolled, and for a driver that is slow for such copies
+//! ([`crate::Options::inlines_slowly`]) also one whose copies would have many accesses to memory: lavapipe makes a loop
+//! over the lanes, and variables, of each number that is read or written.
 
 use naga::back::spv::{self, BindingInfo, ZeroInitializeWorkgroupMemoryMode as ZeroShared};
 use naga::proc::{BoundsCheckPolicies, BoundsCheckPolicy};
@@ -44,7 +46,7 @@ pub fn options(built: &Built) -> spv::Options<'static> {
 /// Writes the module with all entry points.
 pub fn write(built: &Built) -> Result<Vec<u32>, Error> {
     let words = spv::write_vec(&built.module, &built.info, &options(built), None).map_err(failed)?;
-    Ok(exact(&rolled(without_first_values(words))))
+    Ok(finished(built, words))
 }
 
 /// Writes the module for one entry point, whose bindings are numbered from 0 in order.
@@ -62,7 +64,13 @@ pub fn write_entry(built: &Built, entry: usize) -> Result<Vec<u32>, Error> {
     let shader_stage = stage.map_or(naga::ShaderStage::Compute, |e| e.stage);
     let pipeline = spv::PipelineOptions { shader_stage, entry_point: entry.name.clone() };
     let words = spv::write_vec(&built.module, &built.info, &options, Some(&pipeline)).map_err(failed)?;
-    Ok(exact(&rolled(without_first_values(words))))
+    Ok(finished(built, words))
+}
+
+/// What naga's writer has written, without first values and with marks.
+fn finished(built: &Built, words: Vec<u32>) -> Vec<u32> {
+    let most = if built.inlines_slowly { MOST_COPIES } else { u64::MAX };
+    exact(&rolled(without_first_values(words), most))
 }
 
 fn failed(error: spv::Error) -> Error {
@@ -132,31 +140,110 @@ const OP_LOOP_MERGE: u32 = 246;
 const OP_LABEL: u32 = 248;
 const DONT_UNROLL: u32 = 2;
 
-/// Marks each loop that holds another loop, or calls a function that does, with `DontUnroll`.
-fn rolled(mut words: Vec<u32>) -> Vec<u32> {
-    // The functions so far that have loops: callees precede callers.
+const OP_TYPE_VECTOR: u32 = 23;
+const OP_LOAD: u32 = 61;
+const OP_STORE: u32 = 62;
+const OP_ACCESS_CHAIN: u32 = 65;
+/// The comparisons of a counter with its end, unsigned and signed.
+const AGAINST_END: std::ops::RangeInclusive<u32> = 174..=179;
+const ATOMICS: std::ops::RangeInclusive<u32> = 227..=242;
+const STORAGE_UNIFORM: u32 = 2;
+const STORAGE_WORKGROUP: u32 = 4;
+const STORAGE_BUFFER: u32 = 12;
+
+/// The most accesses to numbers in memory of all copies of a loop, for a driver that is slow for them.
+const MOST_COPIES: u64 = 64;
+
+/// A loop while its instructions are being read.
+struct Open {
+    /// The label behind the loop.
+    behind: u32,
+    /// The place of its marks.
+    marks: usize,
+    /// The number of trips, if the first comparison says it.
+    trips: Option<u32>,
+    /// A comparison has been read.
+    is_compared: bool,
+    /// The accesses to numbers in memory of a trip.
+    accesses: u64,
+}
+
+/// Marks with `DontUnroll` each loop that holds another loop, or calls a function that does, and each loop whose copies
+/// would have more than `most` accesses to numbers in memory.
+fn rolled(mut words: Vec<u32>, most: u64) -> Vec<u32> {
+    // The functions so far that have loops, and the accesses of each: callees precede callers.
     let mut with_loops: FxHashSet<u32> = FxHashSet::default();
-    // The loops around the instruction: the label behind each, and the place of its marks.
-    let mut open: Vec<(u32, usize)> = Vec::new();
+    let mut of_functions: FxHashMap<u32, u64> = FxHashMap::default();
+    // The numbers of each type, the storage and the numbers that a type of pointers points to, the pointers' types,
+    // and constants.
+    let mut numbers: FxHashMap<u32, u64> = FxHashMap::default();
+    let mut pointees: FxHashMap<u32, (u32, u64)> = FxHashMap::default();
+    let mut pointers: FxHashMap<u32, u32> = FxHashMap::default();
+    let mut constants: FxHashMap<u32, u32> = FxHashMap::default();
+    let mut open: Vec<Open> = Vec::new();
     let mut function = 0;
     let mut at = HEADER;
     while at < words.len() {
         let (len, op) = ((words[at] >> 16) as usize, words[at] & 0xFFFF);
         let operands = &words[at + 1..(at + len.max(1)).min(words.len())];
-        let mut holds = false;
+        let of = |numbers: &FxHashMap<u32, u64>, ty: &u32| numbers.get(ty).copied().unwrap_or(1);
+        let in_memory = |pointer: &u32| match pointers.get(pointer).and_then(|ty| pointees.get(ty)) {
+            Some(&(STORAGE_UNIFORM | STORAGE_WORKGROUP | STORAGE_BUFFER, n)) => n,
+            _ => 0,
+        };
+        let (mut holds, mut accesses, mut closed) = (false, 0, open.len());
         match (op, operands) {
+            (OP_TYPE_VECTOR, &[id, _, n]) => _ = numbers.insert(id, n.into()),
+            (OP_TYPE_ARRAY, [id, element, n]) => {
+                let n = constants.get(n).copied().unwrap_or(1);
+                numbers.insert(*id, of(&numbers, element).saturating_mul(n.into()));
+            }
+            (OP_TYPE_STRUCT, [id, members @ ..]) => {
+                numbers.insert(*id, members.iter().map(|member| of(&numbers, member)).sum());
+            }
+            (OP_TYPE_POINTER, [id, storage, pointee]) => {
+                pointees.insert(*id, (*storage, of(&numbers, pointee)));
+            }
+            (OP_CONSTANT, &[_, id, value]) => _ = constants.insert(id, value),
+            (OP_VARIABLE | OP_ACCESS_CHAIN, &[ty, id, ..]) => _ = pointers.insert(id, ty),
             (OP_FUNCTION, &[_, id, ..]) => function = id,
-            (OP_LABEL, &[id]) => open.truncate(open.iter().position(|of| of.0 == id).unwrap_or(open.len())),
-            (OP_FUNCTION_CALL, [_, _, callee, ..]) => holds = with_loops.contains(callee),
+            (OP_LABEL, &[id]) => closed = open.iter().position(|of| of.behind == id).unwrap_or(closed),
+            (OP_FUNCTION_CALL, [_, _, callee, ..]) => {
+                holds = with_loops.contains(callee);
+                accesses = of_functions.get(callee).copied().unwrap_or(0);
+            }
+            (OP_LOAD, [_, _, pointer, ..]) | (OP_STORE, [pointer, ..]) => accesses = in_memory(pointer),
             (OP_LOOP_MERGE, _) => holds = true,
+            (op, _) if ATOMICS.contains(&op) => accesses = 1,
+            (op, [_, _, a, b]) if AGAINST_END.contains(&op) => {
+                if let Some(inner) = open.last_mut().filter(|inner| !inner.is_compared) {
+                    inner.is_compared = true;
+                    inner.trips = constants.get(b).or(constants.get(a)).copied();
+                }
+            }
             _ => {}
         }
         let behind = operands.first().copied().filter(|_| op == OP_LOOP_MERGE);
         if holds {
             with_loops.insert(function);
-            open.iter().for_each(|&(_, marks)| words[marks] |= DONT_UNROLL);
+            open.iter().for_each(|of| words[of.marks] |= DONT_UNROLL);
         }
-        open.extend(behind.map(|behind| (behind, at + 3)));
+        if accesses > 0 {
+            open.iter_mut().for_each(|of| of.accesses += accesses);
+            *of_functions.entry(function).or_default() += accesses;
+        }
+        for done in open.drain(closed..) {
+            if done.accesses.saturating_mul(done.trips.unwrap_or(0).into()) > most {
+                words[done.marks] |= DONT_UNROLL;
+            }
+        }
+        open.extend(behind.map(|behind| Open {
+            behind,
+            marks: at + 3,
+            trips: None,
+            is_compared: false,
+            accesses: 0,
+        }));
         at += len.max(1);
     }
     words

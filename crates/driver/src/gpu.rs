@@ -286,6 +286,7 @@ pub fn build(
         max_storage: 0,
         subgroups: wanted.subgroups.then_some(ir::WAVE_LANES),
         checks_loops: false,
+        inlines_slowly: false,
         first_group_last: false,
         place: &place,
     };

@@ -200,6 +200,7 @@ impl<'m> Emitter<'_, 'm> {
     /// `a[i]`, which is zero out of range.
     fn index_op(&mut self, data: &'m InstData) -> Res {
         let (whole, result) = (data.args[0], data.results[0]);
+        self.read[whole] += 1;
         if let Held::Buffers(buffers) = self.values[whole].clone() {
             let i = self.index(data.args[1]);
             let set = self.bases_of(result);

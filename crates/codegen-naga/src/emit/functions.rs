@@ -72,7 +72,9 @@ impl<'m> Cx<'m> {
         let mut e = Emitter::new(self, instance, f, Code::new(&entry.name));
         e.role = Role::Kernel(group_size);
         e.region(f.body())?;
+        e.probe_at_end();
         e.prologue(skips_first)?;
+        e.write_failure();
         let code = e.code;
         self.out.entry_points.push(EntryPoint {
             name: entry.name.clone(),
@@ -295,6 +297,27 @@ impl<'m> Emitter<'_, 'm> {
         Ok(e)
     }
 
+    /// The number of groups of the dispatch in each direction.
+    pub(super) fn group_counts(&mut self) -> Expr {
+        if let Some(found) = self.group_counts {
+            return found;
+        }
+        let ty = self.cx.lanes_type(Scalar::U32, 3);
+        let counts = self.code.param("group_counts", ty, Some(BuiltIn::NumWorkGroups));
+        self.group_counts = Some(counts);
+        counts
+    }
+
+    /// Emits the end of an entry point, which reports the thread's first failure to the host.
+    pub(super) fn write_failure(&mut self) {
+        let Some(failed) = self.cx.reports.failed_site else { return };
+        let write = self.cx.write_error();
+        let place = self.code.expr(naga::Expression::GlobalVariable(failed));
+        let (site, zero) = (self.code.load(place), self.code.u32(0));
+        let has_failed = self.code.binary(naga::BinaryOperator::NotEqual, site, zero);
+        self.code.when(has_failed, |c| c.run(write, vec![site]));
+    }
+
     /// Emits the prologue of an entry point, which initialises the thread's own globals and zeroes
     /// group-shared memory.
     fn prologue(&mut self, skips_first: bool) -> Res {
@@ -308,10 +331,7 @@ impl<'m> Emitter<'_, 'm> {
         if !subgroups && inits.is_empty() && thread.is_none() && slot.is_none() && !skips_first && !zeroes {
             return Ok(());
         }
-        let counts = (slot.is_some() || skips_first).then(|| {
-            let ty = self.cx.lanes_type(Scalar::U32, 3);
-            self.code.param("group_counts", ty, Some(BuiltIn::NumWorkGroups))
-        });
+        let counts = (slot.is_some() || skips_first).then(|| self.group_counts());
         let group = if counts.is_some() { Some(self.builtin(Builtin::GroupId)?) } else { None };
         let wants_index = slot.is_some() || zeroes || subgroups;
         let index = if wants_index { Some(self.builtin(Builtin::GroupIndex)?) } else { None };

@@ -8,8 +8,8 @@ use ir::{Inst, InstData, LoopInfo, Op, Region, Scalar, Value};
 use naga::{BinaryOperator as Bin, Block, Statement, UnaryOperator};
 
 use super::control::Joined;
-use super::{Emitter, Held, Res};
-use crate::build::{Code, Expr};
+use super::{Emitter, Held, Res, Role};
+use crate::build::Expr;
 use crate::types::scalar;
 
 /// A loop while its body is being emitted.
@@ -23,14 +23,14 @@ struct Loop<'m> {
     kept: Vec<Option<Expr>>,
     /// The counter of iterations and its current value, if stacks need it.
     trip: Option<(Expr, Expr)>,
-    /// The place where the thread records that it leaves the loop, if that is checked. It is group-shared
-    /// memory, because a driver could deduce the value of a variable.
-    ended: Option<Expr>,
 }
 
 /// The error message for a loop that the device terminated.
 const ENDED: &str =
     "the device ended this loop before its end; lavapipe does so after 65,535 trips of all loops of a thread";
+
+/// The error message for a kernel with a loop that the device terminated.
+const ENDED_SOMEWHERE: &str = "the device ended a loop of this kernel before its end; lavapipe does so after 65,535 trips of all loops of a thread";
 
 impl<'m> Emitter<'_, 'm> {
     /// Variables for the carried values, with their initial values.
@@ -121,7 +121,7 @@ impl<'m> Emitter<'_, 'm> {
                 self.bind(param, joined)?;
             }
         }
-        self.region(data.regions[0])?;
+        self.in_loop(|e| e.region(data.regions[0]))?;
         let results = &region.results;
         for ((place, &value), &stack) in kept.iter().zip(&results[params.len()..]).zip(stacks) {
             if let Some(place) = place {
@@ -171,11 +171,6 @@ impl<'m> Emitter<'_, 'm> {
         } else {
             None
         };
-        let ended = if self.cx.options.checks_loops { Some(self.ended()?) } else { None };
-        if let Some(ended) = ended {
-            let zero = self.code.u32(0);
-            self.code.store(ended, zero);
-        }
         let before = self.code.enter();
         for (&param, joined) in params.iter().zip(&carried) {
             if self.uses[param] > 0 {
@@ -189,16 +184,15 @@ impl<'m> Emitter<'_, 'm> {
             }
             None => None,
         };
-        let lp = Loop { data, info, params, carried, kept, trip, ended };
-        self.trip(data.regions[0], &region.results, &lp)?;
+        let lp = Loop { data, info, params, carried, kept, trip };
+        self.in_loop(|e| e.trip(data.regions[0], &region.results, &lp))?;
         let body = self.code.close(before);
         self.code.push(Statement::Loop { body, continuing: Block::new(), break_if: None });
-        if let Some(place) = lp.ended {
-            let (zero, ended) = (self.code.u32(0), self.code.load(place));
-            let early = self.code.binary(Bin::Equal, ended, zero);
-            self.fail_if(early, ENDED, data.span);
-            // The flag is reset, because the enclosing loop has not ended yet.
-            self.code.store(place, zero);
+        if self.cx.options.checks_loops {
+            match self.role {
+                Role::Kernel(_) if self.loops.0.is_empty() => self.probe(ENDED, data.span),
+                _ => self.cx.reports.has_open_loops = true,
+            }
         }
         if let Some((trips, _)) = lp.trip {
             let count = self.code.load(trips);
@@ -219,12 +213,41 @@ impl<'m> Emitter<'_, 'm> {
         }
     }
 
-    /// The place where the thread records that it leaves a loop.
-    fn ended(&mut self) -> Res<Expr> {
-        let index = self.builtin(ir::Builtin::GroupIndex)?;
-        let all = self.cx.loops_ended();
-        let all = self.code.expr(naga::Expression::GlobalVariable(all));
-        Ok(self.code.element(all, index))
+    /// Reports an error if the device has ended a loop of the thread.
+    ///
+    /// What a loop leaves behind does not tell: a driver deduces from the conditions of its exits that it has come to
+    /// its end. But once the device ends loops, it ends all of them after a trip, so a loop of two trips shows it. How
+    /// many these are depends on the number of groups, which is at least 1, for the driver not to know it.
+    fn probe(&mut self, message: &str, span: ir::Span) {
+        let uint = self.counter_type();
+        let (zero, one) = (self.code.u32(0), self.code.u32(1));
+        let counts = self.group_counts();
+        let groups = self.code.part(counts, 0);
+        let least = self.code.math(naga::MathFunction::Min, &[groups, one]);
+        let two = self.code.binary(Bin::Add, least, one);
+        let counter = self.code.local("probe", uint);
+        self.code.store(counter, zero);
+        let before = self.code.enter();
+        let held = self.code.load(counter);
+        let end = self.code.binary(Bin::GreaterEqual, held, two);
+        self.code.break_if(end);
+        let after = self.code.enter();
+        let next = self.code.binary(Bin::Add, held, one);
+        self.code.store(counter, next);
+        let continuing = self.code.close(after);
+        let body = self.code.close(before);
+        self.code.push(Statement::Loop { body, continuing, break_if: None });
+        let last = self.code.load(counter);
+        let early = self.code.binary(Bin::NotEqual, last, two);
+        self.fail_if(early, message, span);
+    }
+
+    /// Probes at the end of a kernel for all loops that nothing else has checked: those within other loops, whose last
+    /// trip they may take place in, and those of functions.
+    pub(super) fn probe_at_end(&mut self) {
+        if self.cx.reports.has_open_loops {
+            self.probe(ENDED_SOMEWHERE, self.f.span);
+        }
     }
 
     /// Binds the results of a loop.
@@ -279,11 +302,11 @@ impl<'m> Emitter<'_, 'm> {
                 // The arm only leaves the loop, so the other arm can follow it without nesting.
                 if self.only_leaves(tail.regions[1], &no, lp) {
                     let not = self.code.unary(UnaryOperator::LogicalNot, c);
-                    leave_if(&mut self.code, not, lp);
+                    self.code.break_if(not);
                     return self.trip(tail.regions[0], &yes, lp);
                 }
                 if self.only_leaves(tail.regions[0], &yes, lp) {
-                    leave_if(&mut self.code, c, lp);
+                    self.code.break_if(c);
                     return self.trip(tail.regions[1], &no, lp);
                 }
                 let [accept, reject] = tail.regions[..] else { return Ok(()) };
@@ -319,34 +342,20 @@ impl<'m> Emitter<'_, 'm> {
         }
         self.next(lp.params, &lp.carried, &results[1..=n])?;
         if known == Some(0) {
-            leave(&mut self.code, lp);
+            self.code.push(Statement::Break);
             return Ok(());
         }
         if let Some(again) = again {
             let not = self.code.unary(UnaryOperator::LogicalNot, again);
-            leave_if(&mut self.code, not, lp);
+            self.code.break_if(not);
         }
         if let (Some((_, trip)), Some(most)) = (lp.trip, lp.info.max_iters) {
             let limit = self.code.u32(most);
             let over = self.code.binary(Bin::GreaterEqual, trip, limit);
             let message = ir::interp::max_iters_message(most);
             self.fail_if(over, &message, lp.data.span);
-            leave_if(&mut self.code, over, lp);
+            self.code.break_if(over);
         }
         Ok(())
     }
-}
-
-/// Leaves a loop.
-fn leave(code: &mut Code, lp: &Loop<'_>) {
-    if let Some(ended) = lp.ended {
-        let one = code.u32(1);
-        code.store(ended, one);
-    }
-    code.push(Statement::Break);
-}
-
-/// Leaves a loop if a condition holds.
-fn leave_if(code: &mut Code, condition: Expr, lp: &Loop<'_>) {
-    code.when(condition, |code| leave(code, lp));
 }

@@ -87,15 +87,34 @@ pub(crate) struct Emitter<'a, 'm> {
     defaults: FxHashMap<Expr, Value>,
     /// Arrays that are indexed at run time.
     indexed: EntitySet<Value>,
+    /// The number of times that each array is indexed.
+    reads: SecondaryMap<Value, u32>,
     /// Values loaded from cells that are not written afterwards.
     pub(crate) lasting: EntitySet<Value>,
     /// The built-in inputs that the function takes as parameters.
     builtins: Vec<(Builtin, Expr)>,
+    /// The number of groups of the dispatch, if the entry point takes it.
+    group_counts: Option<Expr>,
+    /// The loops around the instruction that is being emitted, by their numbers, and the number of loops so far.
+    loops: (Vec<u32>, u32),
+    /// The number of times that each array has been indexed so far.
+    read: SecondaryMap<Value, u32>,
+    /// The variables of arrays that are only indexed.
+    temporaries: Vec<Temporary>,
     /// 64-bit integers whose low half suffices.
     narrow: EntitySet<Value>,
     /// Floats widened only to be printed: the unwidened values are printed.
     printed: EntitySet<Value>,
     pub(crate) role: Role,
+}
+
+/// The variable of an array that is only indexed.
+struct Temporary {
+    ty: Handle<naga::Type>,
+    place: Expr,
+    /// The array that it holds, and the innermost loop around that.
+    owner: Value,
+    within: Option<u32>,
 }
 
 /// The role of a function for the host.
@@ -113,12 +132,15 @@ impl<'a, 'm> Emitter<'a, 'm> {
     pub(crate) fn new(cx: &'a mut Cx<'m>, instance: usize, f: &'m Function, code: Code) -> Emitter<'a, 'm> {
         let types = &cx.ir.types;
         let bounds = Bounds::new(types, f, cx.group);
-        let mut indexed = EntitySet::new();
+        let (mut indexed, mut reads) = (EntitySet::new(), SecondaryMap::<Value, u32>::new());
         if f.has_body() {
             f.walk(f.body(), &mut |inst| {
                 let data = &f.insts[inst];
-                if data.op == Op::Index && bounds.constant(data.args[1]).is_none() {
-                    indexed.insert(data.args[0]);
+                if data.op == Op::Index {
+                    reads[data.args[0]] += 1;
+                    if bounds.constant(data.args[1]).is_none() {
+                        indexed.insert(data.args[0]);
+                    }
                 }
             });
         }
@@ -138,8 +160,13 @@ impl<'a, 'm> Emitter<'a, 'm> {
             shared: FxHashMap::default(),
             defaults: FxHashMap::default(),
             indexed,
+            reads,
             lasting: lasting(f),
             builtins: Vec::new(),
+            group_counts: None,
+            loops: (Vec::new(), 0),
+            read: SecondaryMap::new(),
+            temporaries: Vec::new(),
             narrow,
             printed,
             role: Role::Function,
@@ -164,12 +191,48 @@ impl<'a, 'm> Emitter<'a, 'm> {
             self.code.name(e, &crate::names::plain(name));
         }
         if self.indexed.contains(v) && self.is_array(self.f.ty(v)) {
-            let place = self.variable(v, self.f.ty(v))?;
+            if let Some(table) = self.table(v, e) {
+                self.values[v] = Held::Place(table);
+                return Ok(());
+            }
+            let place = self.temporary(v)?;
             self.store_expr(place, e)?;
             self.values[v] = Held::Place(place);
         } else {
             self.values[v] = Held::Expr(e);
         }
+        Ok(())
+    }
+
+    /// A variable for an array. For a driver that is slow for each variable, arrays that are only indexed share
+    /// one: it can hold another array once all that indexes the former one has been emitted, and no loop around that
+    /// is still open that the former array is not in, too, whose next trip would index it again.
+    pub(crate) fn temporary(&mut self, v: Value) -> Res<Expr> {
+        if !self.cx.options.inlines_slowly || self.reads[v] < self.uses[v] {
+            return self.variable(v, self.f.ty(v));
+        }
+        let ty = self.naga_type(v, self.f.span)?;
+        let (open, within) = (&self.loops.0, self.loops.0.last().copied());
+        let is_over = |t: &Temporary| {
+            let is_closed = t.within.is_some_and(|number| !open.contains(&number));
+            self.read[t.owner] == self.uses[t.owner] && (t.within == within || is_closed)
+        };
+        if let Some(k) = self.temporaries.iter().position(|t| t.ty == ty && is_over(t)) {
+            let found = &mut self.temporaries[k];
+            (found.owner, found.within) = (v, within);
+            return Ok(found.place);
+        }
+        let place = self.variable(v, self.f.ty(v))?;
+        self.temporaries.push(Temporary { ty, place, owner: v, within });
+        Ok(place)
+    }
+
+    /// Emits the body of a loop.
+    fn in_loop(&mut self, body: impl FnOnce(&mut Self) -> Res) -> Res {
+        self.loops.1 += 1;
+        self.loops.0.push(self.loops.1);
+        body(self)?;
+        self.loops.0.pop();
         Ok(())
     }
 
@@ -194,7 +257,30 @@ impl<'a, 'm> Emitter<'a, 'm> {
         if bytes > most || self.cx.prefers_scratch(naga_ty, bytes) {
             return self.scratch(&name, naga_ty);
         }
+        // The variables of a function that does not call itself are not in use when it is called, so all copies of it can
+        // have the same ones.
+        if self.cx.options.inlines_slowly && self.role == Role::Function && self.is_large(naga_ty) {
+            let var = self.cx.private(&name, naga_ty, None);
+            let place = self.code.expr(naga::Expression::GlobalVariable(var));
+            self.code.is_variable(place, naga_ty);
+            return Ok(place);
+        }
         Ok(self.code.local(&name, naga_ty))
+    }
+
+    /// A constant array that is only indexed, as a variable of the module that nothing writes, so that it is not
+    /// written again wherever it is used.
+    fn table(&mut self, v: Value, e: Expr) -> Option<Expr> {
+        if self.reads[v] < self.uses[v] {
+            return None;
+        }
+        let init = self.code.constant(e, &mut self.cx.out.global_expressions)?;
+        let ty = self.cx.value_type(self.f.ty(v), &[], self.f.span).ok()?;
+        if self.cx.natural(ty).0 as u64 > self.cx.options.most_private {
+            return None;
+        }
+        let var = self.cx.private("table", ty, Some(init));
+        Some(self.code.expr(naga::Expression::GlobalVariable(var)))
     }
 
     /// The thread's own copy of a variable that is placed in storage.

@@ -75,8 +75,12 @@ impl<'m> Cx<'m> {
             e.set(v, input)?;
         }
         e.region(f.body())?;
-        e.outputs(&entry.name, pipeline)?;
         let inits = e.cx.initialisers(instance);
+        for &(_, initialiser) in &inits {
+            e.cx.function(initialiser)?;
+        }
+        e.write_failure();
+        e.outputs(&entry.name, pipeline)?;
         let body = e.code.enter();
         e.initialise(inits)?;
         e.code.append(body);

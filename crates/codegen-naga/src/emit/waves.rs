@@ -54,7 +54,7 @@ impl<'m> Emitter<'_, 'm> {
             let own = self.code.element(own, index);
             self.store_value(own, value)?;
             self.code.push(Statement::ControlBarrier(Barrier::STORAGE | Barrier::WORK_GROUP));
-            let place = self.variable(values, self.ty(values))?;
+            let place = self.temporary(values)?;
             let last = self.code.u32(self.cx.threads() - 1);
             self.each(WAVE_LANES, |e, i| {
                 let from = e.code.binary(Bin::Add, first, i);
@@ -117,7 +117,7 @@ impl<'m> Emitter<'_, 'm> {
         if is_bool {
             own = self.code.convert(own, ScalarKind::Uint, Some(4));
         }
-        let place = self.variable(values, self.ty(values))?;
+        let place = self.temporary(values)?;
         self.each(WAVE_LANES, |e, i| {
             let theirs = e.code.expr(Expression::SubgroupOperationResult { ty: moved });
             e.code.push(Statement::SubgroupGather {

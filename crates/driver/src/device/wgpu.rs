@@ -93,6 +93,7 @@ fn program(module: &Module) -> Result<run::gpu::Program, Failure> {
             max_storage: device.max_storage(),
             subgroups: device.subgroups(),
             checks_loops: device.may_end_loops(),
+            inlines_slowly: device.inlines_slowly(),
             first_group_last: true,
             place: &|_| None,
         };
