@@ -111,7 +111,8 @@ impl Engine<'_> {
         match self.runs_once(callee) {
             None => true,
             Some(once) => {
-                if is_bush && self.tree(callee) > HOPELESS && self.facts.bushes.insert(callee) {
+                let is_hopeless = is_bush && self.tree(callee) > HOPELESS;
+                if is_hopeless && self.facts.bushes.insert(callee) {
                     let message = format!(
                         "'{}' calls functions that call others, more than {HOPELESS} operations in all, and it {}: what \
                          reverse mode would keep of them has no end",
@@ -129,7 +130,8 @@ impl Engine<'_> {
                         format!("a loop with [Checkpoint] {}", once.in_reverse()),
                     );
                 }
-                false
+                // The program is refused: what would have no end is not built.
+                is_hopeless
             }
         }
     }
