@@ -269,9 +269,9 @@ impl<'a, 'm> Emitter<'a, 'm> {
     }
 
     /// A constant array that is only indexed, as a variable of the module that nothing writes, so that it is not
-    /// written again wherever it is used.
+    /// written again wherever it is used. In HLSL, naga writes such a variable's value by a function that calls itself.
     fn table(&mut self, v: Value, e: Expr) -> Option<Expr> {
-        if self.reads[v] < self.uses[v] {
+        if self.reads[v] < self.uses[v] || self.cx.options.target == crate::Target::Hlsl {
             return None;
         }
         let init = self.code.constant(e, &mut self.cx.out.global_expressions)?;
