@@ -67,7 +67,7 @@ pub fn write_entry(built: &Built, entry: usize) -> Result<Vec<u32>, Error> {
     Ok(finished(built, words))
 }
 
-/// What naga's writer has written, without first values and with marks.
+/// Completes a module of naga's writer: removes first values, and marks loops and operations on floats.
 fn finished(built: &Built, words: Vec<u32>) -> Vec<u32> {
     let most = if built.inlines_slowly { MOST_COPIES } else { u64::MAX };
     exact(&rolled(without_first_values(words), most))

@@ -215,9 +215,9 @@ impl<'m> Emitter<'_, 'm> {
 
     /// Reports an error if the device has ended a loop of the thread.
     ///
-    /// What a loop leaves behind does not tell: a driver deduces from the conditions of its exits that it has come to
-    /// its end. But once the device ends loops, it ends all of them after a trip, so a loop of two trips shows it. How
-    /// many these are depends on the number of groups, which is at least 1, for the driver not to know it.
+    /// The values that a loop leaves behind do not tell: a driver deduces from the conditions of its exits that it has
+    /// come to its end. But once the device ends loops, it ends all of them after a trip, so a loop of two trips shows
+    /// it. How many these are depends on the number of groups, which is at least 1, for the driver not to know it.
     fn probe(&mut self, message: &str, span: ir::Span) {
         let uint = self.counter_type();
         let (zero, one) = (self.code.u32(0), self.code.u32(1));
