@@ -27,7 +27,8 @@ pub(crate) fn find(path: &str, folder: Option<&Path>) -> Option<PathBuf> {
     let mut listed = listed.iter().flat_map(std::env::split_paths).filter(|f| !f.as_os_str().is_empty());
     listed
         .find_map(|folder| in_folder(&folder, name))
-        .or_else(|| above(&std::path::absolute(folder?).ok()?, name))
+        // A file that is named without its folder lies in the empty one, which has no absolute path.
+        .or_else(|| above(&std::path::absolute(folder?.join(".")).ok()?, name))
 }
 
 /// The module in a folder of standard modules, whether it is laid out as in a checkout or as in an installation.
