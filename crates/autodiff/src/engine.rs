@@ -253,8 +253,17 @@ impl<'m> Engine<'m> {
         copy.name = self.unique(format!("{}_{suffix}", copy.name));
         copy.origin = Origin::Variant(func);
         let made = self.module.funcs.push(copy);
+        self.inherit_derivatives(made, func);
         copies.insert(func, made);
         made
+    }
+
+    /// Gives a variant with the signature of a function the derivatives that a user has written for that: what
+    /// the function computes need not show what they are.
+    pub(crate) fn inherit_derivatives(&mut self, variant: Func, of: Func) {
+        if let Some(&witness) = self.module.witnesses.get(&of) {
+            self.module.witnesses.insert(variant, witness);
+        }
     }
 
     pub(crate) fn problem(&mut self, span: Span, code: &'static str, message: impl Into<String>) {

@@ -11,6 +11,8 @@
 //! nothing else, so user-written rules and generated ones are treated alike.
 //!
 //! A callee is marked for the operands that are linear at the call: there is one variant for each such set.
+//! A variant has the derivatives that are written for the callee, so that a rule that calls its own function on a
+//! differential can be differentiated again.
 
 use cranelift_entity::EntitySet;
 use ir::analysis::flow::{Direction, Flow};
@@ -98,6 +100,7 @@ impl Engine<'_> {
         let mut dst = check.dst;
         dst.origin = Origin::Variant(func);
         let made = self.module.funcs.push(dst);
+        self.inherit_derivatives(made, func);
         self.count_calls(made);
         Some(made)
     }
