@@ -21,6 +21,7 @@
 mod ptx;
 mod stacks;
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use ir::{Func, Module, Op, Scalar, Slot, Space, Span, Type, TypeData, Types};
@@ -92,6 +93,9 @@ pub fn refusal(
     assemble(module, exports, "library", machine, fast_math, exclusive).err()
 }
 
+/// The message of the assertion that `abort` is.
+const ABORTS: &str = "the program aborts here";
+
 /// The text of a library, and its errors by number, from 1 on.
 type Assembled = (String, Options, Vec<(String, Span)>);
 
@@ -103,6 +107,7 @@ fn assemble(
     fast_math: bool,
     exclusive: bool,
 ) -> Result<Assembled, Unsupported> {
+    let module = &*with_texts_of_aborts(module);
     let functions = exports.iter().map(|e| e.func).collect();
     let mut options = Options { functions, fast_math, exclusive, ..Options::default() };
     options.lanes = together(module, &options);
@@ -121,7 +126,8 @@ fn assemble(
         }
     }
     for &func in &text.plan.order {
-        for inst in module.funcs[func].insts.values() {
+        let f = &module.funcs[func];
+        for inst in f.regions.values().flat_map(|region| &region.insts).map(|&inst| &f.insts[inst]) {
             match inst.op {
                 Op::Printf(..) => return Err(refuse("`printf`", inst.span)),
                 Op::CheckFinite(..) => return Err(refuse("`--check-nan`", inst.span)),
@@ -142,6 +148,38 @@ fn assemble(
         kernel(&mut all, module, k, &text).map_err(|what| refuse(what, module.funcs[entry.func].span))?;
     }
     Ok((all, options, errors))
+}
+
+/// A library does not print, but its errors have texts: what is printed right before `abort`, as its text is, becomes a
+/// part of the error's. Its numbers stay the places where they would be.
+fn with_texts_of_aborts(module: &Module) -> Cow<'_, Module> {
+    let prints = |f: &ir::Function| f.insts.values().any(|inst| matches!(inst.op, Op::Printf(..)));
+    if !module.funcs.values().any(prints) {
+        return Cow::Borrowed(module);
+    }
+    let mut module = module.clone();
+    for f in module.funcs.values_mut().filter(|f| prints(f)) {
+        for region in f.regions.keys().collect::<Vec<_>>() {
+            let mut kept: Vec<ir::Inst> = Vec::new();
+            for inst in std::mem::take(&mut f.regions[region].insts) {
+                // Between the two is at most the constant that the assertion takes.
+                let printed = kept.iter().rposition(|&before| !matches!(f.insts[before].op, Op::Const(_)));
+                let text = match (printed.map(|at| &f.insts[kept[at]].op), &f.insts[inst].op) {
+                    (Some(Op::Printf(format)), Op::Assert(what)) if **what == *ABORTS => {
+                        Some(format!("{what}: {}", format.trim_end()))
+                    }
+                    _ => None,
+                };
+                if let (Some(at), Some(text)) = (printed, text) {
+                    kept.remove(at);
+                    f.insts[inst].op = Op::Assert(text.into());
+                }
+                kept.push(inst);
+            }
+            f.regions[region].insts = kept;
+        }
+    }
+    Cow::Owned(module)
 }
 
 /// The number of threads in a group.
