@@ -135,6 +135,7 @@ RECIPES: dict[str, Callable[[], None]] = {
     "lens": fitted("lens", {"lens.png": "lens"}),
     "dynamics": fitted("dynamics", {"dynamics.png": "predator-prey-fit", "dynamics-pendulum.png": "pendulum-fit"}),
     "cloth": fitted("cloth", {"cloth.jpg": "cloth"}),
+    "throw": fitted("throw", {"throw.png": "throw"}),
     "digits": fitted("digits", {"digits.png": "digits"}),
 }
 

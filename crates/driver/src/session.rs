@@ -69,20 +69,25 @@ fn is_needed(program: &Program, part: &str) -> bool {
 }
 
 /// Built-in modules for `import`, used if no file of that name is found.
-const MODULES: [(&str, &str, &str); 4] = [
+const MODULES: [(&str, &str, &str); 5] = [
     ("slangpy", "core/slangpy.slang", include_str!("../core/slangpy.slang")),
     ("glsl", "core/glsl.slang", include_str!("../core/glsl.slang")),
     ("random", "core/random.slang", include_str!("../core/random.slang")),
     ("implicit", "core/implicit.slang", include_str!("../core/implicit.slang")),
+    ("odes", "core/odes.slang", include_str!("../core/odes.slang")),
 ];
 
 /// Parts of built-in modules that are only read when a program needs them, each with its module. They are parts of the
 /// module, so that their names are visible where the module is imported.
-const MODULE_PARTS: [(&str, &str, &str); 4] = [
+const MODULE_PARTS: [(&str, &str, &str); 8] = [
     ("glsl", "core/glsltextures.slang", include_str!("../core/glsltextures.slang")),
     ("glsl", "core/glslstages.slang", include_str!("../core/glslstages.slang")),
     ("implicit", "core/implicitbanded.slang", include_str!("../core/implicitbanded.slang")),
     ("implicit", "core/implicitminima.slang", include_str!("../core/implicitminima.slang")),
+    ("odes", "core/odesstiff.slang", include_str!("../core/odesstiff.slang")),
+    ("odes", "core/odesevents.slang", include_str!("../core/odesevents.slang")),
+    ("odes", "core/odesadjoint.slang", include_str!("../core/odesadjoint.slang")),
+    ("odes", "core/odesmechanics.slang", include_str!("../core/odesmechanics.slang")),
 ];
 
 /// The text of a file of the library by its name, such as `core/math.slang`.

@@ -77,6 +77,15 @@ fn cloth() {
 }
 
 #[test]
+fn throw() {
+    let page = Page::read("throw");
+    page.check_gradient();
+    let fit = page.fit(&[], "");
+    // Both in metres.
+    assert!(fit.metric("off") < 0.02 && fit.metric("clearance") > 0.3, "{fit}");
+}
+
+#[test]
 fn digits() {
     let page = Page::read("digits");
     page.check_gradient();
