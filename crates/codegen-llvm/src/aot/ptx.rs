@@ -257,7 +257,7 @@ fn body(text: &mut Text, prints: &[PtxPrint]) -> Result<String, Unsupported> {
         // Calls that may wait must not be moved to where fewer threads execute them.
         function.about.insert_str(0, "convergent ");
         if function.len() * calls.get(&function.name).copied().unwrap_or(0) > OFTEN {
-            function.about.insert_str(0, "noinline ");
+            function.about = format!("noinline {}", function.about.replace(" alwaysinline", ""));
         }
     }
     Ok(unit.print() + &runtime)
