@@ -172,6 +172,9 @@ pub(crate) struct SourceArgs {
     /// The number of resources in an array that is declared without a length
     #[arg(long, value_name = "NAME=N", value_parser = length)]
     pub(crate) length: Vec<(String, u32)>,
+    /// After each pass, run the function that it changed and its predecessor in the interpreter, and compare them
+    #[arg(long)]
+    pub(crate) verify_passes: bool,
 }
 
 fn length(text: &str) -> Result<(String, u32), String> {

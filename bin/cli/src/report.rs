@@ -9,6 +9,7 @@ use driver::launch::{Backend, CodeOptions, Console, Execution};
 use driver::pipeline::Failure;
 use driver::render::{self, Style};
 use driver::session::{FileOptions, Session};
+use driver::validate::{Summary, Validation};
 use syntax::{Diagnostic, Sources};
 
 use crate::args::{BitFields, CompileArgs, LanesArgs, Layout, MemoryArgs, SourceArgs};
@@ -128,10 +129,27 @@ pub(crate) fn finish(
     body: impl FnOnce(&mut Session) -> Result<u8, Stop>,
 ) -> u8 {
     let mut session = session(source);
-    match defined_once(&source.defines).and_then(|()| body(&mut session)) {
+    let status = match defined_once(&source.defines).and_then(|()| body(&mut session)) {
         Ok(status) => status,
         Err(stop) => tell(&session, source, json, stop),
+    };
+    if let Some(validation) = session.validation() {
+        err(&validated(&validation.summary()));
     }
+    status
+}
+
+/// Says what has been validated, and what has not.
+fn validated(summary: &Summary) -> String {
+    let Summary { functions, changes, runs, not_run } = summary;
+    let without: usize = not_run.values().sum();
+    let mut text = format!(
+        "passes: {changes} changes to {functions} functions; {runs} runs before and after them agree; {without} changes not run\n"
+    );
+    for (why, n) in not_run {
+        text += &format!("  {n} not run: {why}\n");
+    }
+    text
 }
 
 /// Refuses a macro that has two replacements.
@@ -233,6 +251,7 @@ pub(crate) fn session(source: &SourceArgs) -> Session {
         high_bit_fields: source.bit_fields == BitFields::Msvc,
         links: source.link.clone(),
         lengths: source.length.clone(),
+        validation: source.verify_passes.then(Validation::default),
         ..FileOptions::default()
     })
 }
@@ -242,6 +261,9 @@ pub(crate) fn binds(session: &mut Session, memory: &MemoryArgs) -> Result<Vec<Bi
     let binds: Result<Vec<Bind>, Error> = memory.bind.iter().map(|b| parse_bind(b)).collect();
     let binds = binds.map_err(usage)?;
     session.add_lengths(driver::bind::lengths(&binds));
+    if let Some(validation) = session.validation() {
+        validation.bind(&binds);
+    }
     Ok(binds)
 }
 

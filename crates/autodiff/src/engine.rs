@@ -9,7 +9,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::Options;
 use crate::activity::Activity;
-use crate::results::{Footprint, Halves, KeptValue, Marks, Problem, Unzipped};
+use crate::results::{Footprint, Halves, KeptValue, Marks, Problem, Steps, Unzipped};
 use crate::shape::{Mask, Mode, Shape};
 
 /// The maximum number of instructions in the derivatives of a program, before inlining and other
@@ -53,6 +53,8 @@ pub(crate) struct Found {
     pub(crate) lost: Vec<crate::lost::Lost>,
     /// The report of kept values, if it was requested.
     pub(crate) kept: Option<Vec<KeptValue>>,
+    /// What each step made, if it was requested.
+    pub(crate) steps: Option<Steps>,
     /// The footprint of each primal half, with the user function or segment that it derives from.
     pub(crate) footprints: FxHashMap<Func, (Func, Footprint)>,
 }

@@ -77,7 +77,7 @@ use ir::{Func, Module, Span};
 
 pub use direction::enter;
 use engine::Engine;
-pub use results::{KeptValue, Problem, Residual, Unzipped};
+pub use results::{KeptValue, Problem, Residual, Step, Steps, Unzipped};
 pub use shape::Mode;
 
 /// Options for [`differentiate`].
@@ -96,6 +96,8 @@ pub struct Options {
     pub only_problems: bool,
     /// Functions whose memory use in reverse mode is measured: [`Report::memory`].
     pub measured: Vec<Func>,
+    /// Report what each step made: [`Report::steps`].
+    pub report_steps: bool,
 }
 
 /// The result of [`differentiate_with_report`].
@@ -110,6 +112,8 @@ pub struct Report {
     /// The bytes that reverse mode keeps for each function in [`Options::measured`]; `None` for a function
     /// without a derivative.
     pub memory: Vec<Option<Memory>>,
+    /// What each step made, if [`Options::report_steps`] is set.
+    pub steps: Option<Steps>,
 }
 
 /// The bytes that reverse mode keeps for one call of a function. A loop whose number of trips has no bound
@@ -148,6 +152,7 @@ pub fn differentiate_with_report(module: &mut Module, options: &Options) -> Repo
         problems: engine.found.problems,
         warnings: engine.found.warnings,
         kept: engine.found.kept.unwrap_or_default(),
+        steps: engine.found.steps,
     }
 }
 

@@ -16,7 +16,7 @@ use crate::Stages;
 use crate::copy::fresh;
 use crate::engine::Engine;
 use crate::propagate::forget;
-use crate::results::Halves;
+use crate::results::{Halves, Step, Steps};
 use crate::shape::{Mask, Mode, Shape, select, tangent_slot};
 use crate::witness::{Source, source};
 
@@ -39,7 +39,29 @@ impl Engine<'_> {
         }
         self.check_rules();
         self.check_lost(&all);
+        if self.options.report_steps {
+            self.found.steps = Some(self.steps());
+        }
         self.sweep(&all, before);
+    }
+
+    /// What each step has made so far.
+    fn steps(&mut self) -> Steps {
+        let mut steps = Vec::new();
+        for ((of, mask, mode), &jvp) in &self.made.linearized {
+            let results = self.facts.activity.results(self.module, *of, mask, *mode).to_vec();
+            steps.push((jvp, Step::Linearized { of: *of, jvp, params: mask.to_vec(), results }));
+        }
+        for (&of, halves) in &self.made.unzipped {
+            if let Some(halves) = halves.clone() {
+                steps.push((halves.linear, Step::Unzipped { of, halves }));
+            }
+        }
+        for (&linear, &transposed) in &self.made.transposed {
+            steps.push((transposed, Step::Transposed { linear, transposed }));
+        }
+        steps.sort_by_key(|step| step.0);
+        Steps { module: self.module.clone(), steps: steps.into_iter().map(|step| step.1).collect() }
     }
 
     /// Resolves one function, makes a function from it, and sweeps.

@@ -1,7 +1,7 @@
 //! The results of the passes, which the engine keeps by function.
 
 use cranelift_entity::SecondaryMap;
-use ir::{Func, Region, Span, Value};
+use ir::{Func, Module, Region, Span, Value};
 use rustc_hash::FxHashMap;
 
 use crate::shape::Mask;
@@ -45,6 +45,45 @@ pub struct Unzipped {
     pub linear: Func,
     /// The sources of the leading parameters of `linear`.
     pub residuals: Vec<Residual>,
+}
+
+/// A step of differentiation: what it made, and of what.
+#[derive(Clone, Debug)]
+pub enum Step {
+    /// `f ↦ f'`, with tangents of some parameters and results of `f`.
+    Linearized {
+        /// The function.
+        of: Func,
+        /// `(params…, tangents…) -> (results…, tangents…)`.
+        jvp: Func,
+        /// The parameters that have a tangent.
+        params: Vec<bool>,
+        /// The results that have a tangent.
+        results: Vec<bool>,
+    },
+    /// `f'` split in two.
+    Unzipped {
+        /// The function with marks.
+        of: Func,
+        /// Its halves.
+        halves: Unzipped,
+    },
+    /// `(r, ẋ) ↦ ẏ` run backwards.
+    Transposed {
+        /// The linear half.
+        linear: Func,
+        /// `(residuals…, cotangents of results…) -> (cotangents…)`.
+        transposed: Func,
+    },
+}
+
+/// The steps of the differentiation of a module.
+#[derive(Clone, Debug)]
+pub struct Steps {
+    /// The module with all functions that were made, also those that are no longer needed.
+    pub module: Module,
+    /// The steps, by the function that each made.
+    pub steps: Vec<Step>,
 }
 
 /// Values or instructions by region.

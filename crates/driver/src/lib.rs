@@ -46,6 +46,7 @@ pub mod source;
 pub mod standard;
 pub mod tensor;
 pub mod texture;
+pub mod validate;
 pub mod verify;
 #[cfg(feature = "wasm")]
 pub mod wasm;

@@ -111,7 +111,7 @@ impl Module {
     ) -> Result<Module, Failure> {
         let mut program = session.program();
         let file = session.load_text(&mut program, name, text.to_string(), Path::new(""));
-        Module::compile(&mut Loaded::new(program, file), execution)
+        Module::compile(&mut session.loaded(program, file), execution)
     }
 
     /// Compiles all kernels of a program that was read.

@@ -19,6 +19,7 @@ use syntax::{DeclId, Diagnostic, ExprId, FileId, Severity, Span};
 use crate::bind::Conformance;
 use crate::error::Error;
 use crate::session::Session;
+use crate::validate::{Validation, Validator};
 
 pub use crate::error::{Failure, source_span};
 
@@ -81,6 +82,8 @@ pub struct Loaded {
     pub file: usize,
     /// All warnings of the compilations so far.
     pub warned: Vec<Diagnostic>,
+    /// Validates the passes of each compilation.
+    pub validation: Option<Validation>,
 }
 
 /// A differentiable declaration of a file.
@@ -141,18 +144,23 @@ pub fn on_large_stack<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     })
 }
 
+/// The validator as an observer of passes.
+fn observer(validator: &mut Option<Validator>) -> Option<&mut dyn opt::Observer> {
+    validator.as_mut().map(|validator| validator as &mut dyn opt::Observer)
+}
+
 /// Reads and parses a file and what it imports. The path `-` is standard input.
 pub fn load(session: &mut Session, path: &Path) -> Result<Loaded, Error> {
     let mut program = session.program();
     let file = session.load(&mut program, path)?;
     session.load_links(&mut program)?;
-    Ok(Loaded::new(program, file))
+    Ok(session.loaded(program, file))
 }
 
 impl Loaded {
     /// A program whose root is the module with that index.
     pub fn new(program: Program, file: usize) -> Loaded {
-        Loaded { program, file, warned: Vec::new() }
+        Loaded { program, file, warned: Vec::new(), validation: None }
     }
 
     /// The entry point of that name; without a name, the only entry point, else `computeMain`, else `main`.
@@ -538,7 +546,9 @@ impl Loaded {
         }
         opt::place_derivatives(&mut module);
         autodiff::enter(&mut module);
-        opt::before_ad(&mut module, &optimise);
+        let validation = self.validation.clone();
+        let mut validator = validation.map(|validation| validation.validator(self, &module, &optimise));
+        opt::before_ad_observed(&mut module, &optimise, observer(&mut validator));
         verify(&module, "opt::before_ad")?;
         let (mut kept, mut memory) = (Vec::new(), Vec::new());
         if !options.no_autodiff {
@@ -559,7 +569,11 @@ impl Loaded {
             if options.measure_memory {
                 asked.measured = functions.iter().map(|f| f.func).collect();
             }
+            asked.report_steps = validator.is_some();
             let found = autodiff::differentiate_with_report(&mut module, &asked);
+            if let (Some(validator), Some(steps)) = (&mut validator, &found.steps) {
+                validator.differentiated(steps);
+            }
             (kept, memory) = (found.kept, found.memory);
             self.program.diagnostics.extend(unbounded_kept(&unbounded, &kept));
             if !options.report_checkpoints {
@@ -586,7 +600,7 @@ impl Loaded {
                 roots.clear();
             }
             opt::prune(&mut module, &roots);
-            opt::after_ad(&mut module, &optimise, &roots);
+            opt::after_ad_observed(&mut module, &optimise, &roots, observer(&mut validator));
             opt::prune(&mut module, &roots);
             verify(&module, "opt::after_ad")?;
             let ast = &self.program.ast;
@@ -594,6 +608,10 @@ impl Loaded {
             self.program.diagnostics.extend(found);
         }
         self.errors()?;
+        if let Some(mut validator) = validator {
+            validator.backends(&module);
+            validator.finish()?;
+        }
         let mut warnings = Vec::new();
         self.keep_warnings(&mut warnings);
         Ok(Compiled { module, functions, warnings, kept, memory })

@@ -14,6 +14,8 @@ use syntax::{Ast, Diagnostic, FileAst, FileId, Severity, SourceFile, Sources, Sp
 
 use crate::error::Error;
 use crate::packed::Packed;
+use crate::pipeline::Loaded;
+use crate::validate::Validation;
 use crate::{files, literate, packed, standard};
 
 /// The files of the core library, in order. They are part of the binary.
@@ -120,6 +122,8 @@ pub struct FileOptions {
     /// The lengths of arrays of resources that are declared without one, and the numbers of resources that handles of a
     /// type can name, by `NAME` or `TYPE.Handle`.
     pub lengths: Vec<(String, u32)>,
+    /// Validates the passes of each compilation.
+    pub validation: Option<Validation>,
 }
 
 /// The sources of one program.
@@ -194,6 +198,16 @@ impl Session {
     /// A session without files, with the same options.
     pub fn fresh(&self) -> Session {
         Session::new(self.options.clone())
+    }
+
+    /// Validates the passes of each compilation, if the options ask for it.
+    pub fn validation(&self) -> Option<&Validation> {
+        self.options.validation.as_ref()
+    }
+
+    /// A program whose root is the module with that index, compiled with this session's options.
+    pub fn loaded(&self, program: Program, file: usize) -> Loaded {
+        Loaded { validation: self.options.validation.clone(), ..Loaded::new(program, file) }
     }
 
     /// Creates a program that consists of the library.

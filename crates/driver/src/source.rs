@@ -89,7 +89,7 @@ impl Source {
             Origin::Text { name, text, folder } => {
                 let mut program = session.program();
                 let file = session.load_text(&mut program, name, text.clone(), folder);
-                Ok(Loaded::new(program, file))
+                Ok(session.loaded(program, file))
             }
         }
     }

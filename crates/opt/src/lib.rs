@@ -49,6 +49,8 @@ mod unroll;
 mod unroll_and_jam;
 mod util;
 
+use std::cell::RefCell;
+
 use copy_forwarding::Unwanted;
 use cranelift_entity::EntityRef;
 use differentials::{Border, Lowered};
@@ -104,38 +106,89 @@ impl Default for Options {
     }
 }
 
+/// Is told what the passes made of each function: see [`before_ad_observed`].
+pub trait Observer {
+    /// Passes changed a function, which was `before`: `versions` has the name of each pass and the function after it.
+    /// The module, which has the last version, is left as it is.
+    fn changed(
+        &mut self,
+        module: &mut Module,
+        func: Func,
+        before: Function,
+        versions: Vec<(&'static str, Function)>,
+    );
+}
+
 /// The context of a pass besides the function.
 struct Context<'a> {
     options: &'a Options,
     summaries: &'a Summaries,
     stage: Stage,
+    /// The versions of the function at hand, if there is an observer.
+    versions: Option<RefCell<Vec<(&'static str, Function)>>>,
 }
 
 /// A pass over one function; returns true if anything changed.
-type Pass = fn(&mut Types, &mut Function, &Context) -> bool;
+#[derive(Clone, Copy)]
+struct Pass {
+    /// The name by which tests and the command line call it.
+    name: &'static str,
+    run: fn(&mut Types, &mut Function, &Context) -> bool,
+}
 
-/// The passes over functions, by the names that tests and the command line use.
-const PASSES: [(&str, Pass); 18] = [
-    ("simplify", |types, func, cx| simplify::run(types, func, cx.options)),
-    ("scalarize", |types, func, _| scalarize::run(types, func)),
-    ("cse", |types, func, cx| cse::run(types, func, cx.summaries)),
-    ("dce", |_, func, cx| dce::run(func, cx.summaries)),
-    ("fuse-branches", |_, func, cx| fuse_branches::run(func, cx.summaries)),
-    ("licm", |types, func, cx| licm::run(types, func, cx.summaries)),
-    ("unroll", |types, func, cx| unroll::run(types, func, cx.unrolls_only_forced())),
-    ("chains", |types, func, _| chains::run(types, func)),
-    ("sink-absent", |types, func, _| code_sinking::absent(types, func)),
-    ("accumulators", |types, func, _| accumulators::merge(types, func)),
-    ("rematerialise", |types, func, cx| rematerialise::run(types, func, cx.summaries)),
-    ("deliver", |types, func, _| deliver::run(types, func)),
-    ("differentials", |types, func, cx| {
-        differentials::run(types, func, cx.options, Border::Callers) != Lowered::Nothing
-    }),
-    ("contract", |types, func, _| contract::run(types, func)),
-    ("code-sinking", |_, func, cx| code_sinking::run(func, cx.summaries)),
-    ("unroll-and-jam", |types, func, cx| unroll_and_jam::run(types, func, cx.summaries, 4)),
-    ("copy-forwarding", |types, func, cx| copy_forwarding::run(types, func, cx.summaries, Unwanted::All)),
-    ("strip-detach", |_, func, _| inline::strip_detach(func)),
+const SIMPLIFY: Pass =
+    Pass { name: "simplify", run: |types, func, cx| simplify::run(types, func, cx.options) };
+const SCALARIZE: Pass = Pass { name: "scalarize", run: |types, func, _| scalarize::run(types, func) };
+const CSE: Pass = Pass { name: "cse", run: |types, func, cx| cse::run(types, func, cx.summaries) };
+const DCE: Pass = Pass { name: "dce", run: |_, func, cx| dce::run(func, cx.summaries) };
+const FUSE_BRANCHES: Pass =
+    Pass { name: "fuse-branches", run: |_, func, cx| fuse_branches::run(func, cx.summaries) };
+const LICM: Pass = Pass { name: "licm", run: |types, func, cx| licm::run(types, func, cx.summaries) };
+const UNROLL: Pass =
+    Pass { name: "unroll", run: |types, func, cx| unroll::run(types, func, cx.unrolls_only_forced()) };
+const CHAINS: Pass = Pass { name: "chains", run: |types, func, _| chains::run(types, func) };
+const SINK_ABSENT: Pass =
+    Pass { name: "sink-absent", run: |types, func, _| code_sinking::absent(types, func) };
+const ACCUMULATORS: Pass =
+    Pass { name: "accumulators", run: |types, func, _| accumulators::merge(types, func) };
+const REMATERIALISE: Pass =
+    Pass { name: "rematerialise", run: |types, func, cx| rematerialise::run(types, func, cx.summaries) };
+const DELIVER: Pass = Pass { name: "deliver", run: |types, func, _| deliver::run(types, func) };
+const DIFFERENTIALS: Pass = Pass {
+    name: "differentials",
+    run: |types, func, cx| differentials::run(types, func, cx.options, Border::Callers) != Lowered::Nothing,
+};
+const CONTRACT: Pass = Pass { name: "contract", run: |types, func, _| contract::run(types, func) };
+const CODE_SINKING: Pass =
+    Pass { name: "code-sinking", run: |_, func, cx| code_sinking::run(func, cx.summaries) };
+const UNROLL_AND_JAM: Pass =
+    Pass { name: "unroll-and-jam", run: |types, func, cx| unroll_and_jam::run(types, func, cx.summaries, 4) };
+const COPY_FORWARDING: Pass = Pass {
+    name: "copy-forwarding",
+    run: |types, func, cx| copy_forwarding::run(types, func, cx.summaries, Unwanted::All),
+};
+const STRIP_DETACH: Pass = Pass { name: "strip-detach", run: |_, func, _| inline::strip_detach(func) };
+
+/// The passes over functions.
+const PASSES: [Pass; 18] = [
+    SIMPLIFY,
+    SCALARIZE,
+    CSE,
+    DCE,
+    FUSE_BRANCHES,
+    LICM,
+    UNROLL,
+    CHAINS,
+    SINK_ABSENT,
+    ACCUMULATORS,
+    REMATERIALISE,
+    DELIVER,
+    DIFFERENTIALS,
+    CONTRACT,
+    CODE_SINKING,
+    UNROLL_AND_JAM,
+    COPY_FORWARDING,
+    STRIP_DETACH,
 ];
 
 /// The names of the passes over whole modules.
@@ -143,18 +196,70 @@ const MODULE_PASSES: [&str; 6] = ["inline", "check-finite", "recursion", "arena"
 
 /// The names of all passes.
 pub fn passes() -> impl Iterator<Item = &'static str> {
-    PASSES.iter().map(|pass| pass.0).chain(MODULE_PASSES)
+    PASSES.iter().map(|pass| pass.name).chain(MODULE_PASSES)
 }
 
-impl Context<'_> {
+impl<'a> Context<'a> {
+    fn new(options: &'a Options, summaries: &'a Summaries, stage: Stage, is_observed: bool) -> Context<'a> {
+        Context { options, summaries, stage, versions: is_observed.then(RefCell::default) }
+    }
+
     fn unrolls_only_forced(&self) -> bool {
         self.stage == Stage::BeforeAd || self.options.level < 2
+    }
+
+    /// Runs a pass; returns true if anything changed.
+    fn run(&self, pass: Pass, types: &mut Types, func: &mut Function) -> bool {
+        let changed = (pass.run)(types, func, self);
+        self.note(changed, pass.name, func);
+        changed
+    }
+
+    /// Keeps a version of the function for the observer, if a pass has changed it.
+    fn note(&self, changed: bool, pass: &'static str, func: &Function) {
+        if let Some(versions) = self.versions.as_ref().filter(|_| changed) {
+            versions.borrow_mut().push((pass, func.clone()));
+        }
+    }
+}
+
+/// The observer of a stage, if there is one.
+type Observed<'o> = Option<&'o mut dyn Observer>;
+
+/// Changes a function, and tells the observer what each pass made of it.
+fn observe(
+    module: &mut Module,
+    f: Func,
+    cx: &Context,
+    observer: &mut Observed,
+    change: impl FnOnce(&mut Types, &mut Function),
+) {
+    let before = observer.is_some().then(|| module.funcs[f].clone());
+    edit(module, f, change);
+    if let (Some(observer), Some(before), Some(versions)) = (observer, before, &cx.versions) {
+        observer.changed(module, f, before, versions.take());
+    }
+}
+
+/// Inlines the calls in a function, and tells the observer.
+fn inline_calls(module: &mut Module, f: Func, plan: &inline::Plan, observer: &mut Observed) {
+    let before = observer.is_some().then(|| module.funcs[f].clone());
+    if plan.caller(module, f)
+        && let (Some(observer), Some(before)) = (observer, before)
+    {
+        let after = module.funcs[f].clone();
+        observer.changed(module, f, before, vec![("inline", after)]);
     }
 }
 
 /// Optimises before AD: small, clean primal functions make small derivatives. Functions with a custom
 /// derivative are neither inlined nor removed.
 pub fn before_ad(module: &mut Module, options: &Options) {
+    before_ad_observed(module, options, None);
+}
+
+/// As [`before_ad`], and tells an observer what each pass did.
+pub fn before_ad_observed(module: &mut Module, options: &Options, mut observer: Observed) {
     let stage = Stage::BeforeAd;
     let mut order: Vec<Func> = module.funcs.keys().collect();
     let mut plan = None;
@@ -167,11 +272,13 @@ pub fn before_ad(module: &mut Module, options: &Options) {
         plan = Some(made);
     }
     let summaries = Summaries::of(module, stage);
-    let cx = Context { options, summaries: &summaries, stage };
+    let cx = Context::new(options, &summaries, stage, observer.is_some());
     for f in order {
         if module.funcs[f].has_body() {
-            plan.iter().for_each(|plan| _ = plan.caller(module, f));
-            edit(module, f, |types, func| _ = optimise(types, func, &cx));
+            if let Some(plan) = &plan {
+                inline_calls(module, f, plan, &mut observer);
+            }
+            observe(module, f, &cx, &mut observer, |types, func| _ = optimise(types, func, &cx));
         }
     }
 }
@@ -188,6 +295,11 @@ pub fn place_derivatives(module: &mut Module) {
 /// Optimises after AD, when derivatives are plain code. `roots` are the functions that the host may call; any
 /// other function that is called once is optimised only within its caller.
 pub fn after_ad(module: &mut Module, options: &Options, roots: &[Func]) {
+    after_ad_observed(module, options, roots, None);
+}
+
+/// As [`after_ad`], and tells an observer what each pass did.
+pub fn after_ad_observed(module: &mut Module, options: &Options, roots: &[Func], mut observer: Observed) {
     let stage = Stage::AfterAd;
     module.funcs.values_mut().for_each(|func| _ = inline::strip_detach(func));
     let mut summaries = Summaries::default();
@@ -203,7 +315,7 @@ pub fn after_ad(module: &mut Module, options: &Options, roots: &[Func]) {
         all_roots.extend(module.globals.values().filter_map(|g| g.init));
         plan.defer(all_roots.iter().copied());
         summaries = Summaries::of(module, stage);
-        let cx = Context { options, summaries: &summaries, stage };
+        let cx = Context::new(options, &summaries, stage, observer.is_some());
         let mut called = vec![false; module.funcs.len()];
         let own = plan.order.iter().filter(|&&f| !plan.is_deferred(f));
         // Of the deferred functions, callers come first: only then is it known whether a call is left.
@@ -212,7 +324,7 @@ pub fn after_ad(module: &mut Module, options: &Options, roots: &[Func]) {
             if !module.funcs[f].has_body() || plan.is_deferred(f) && !called[f.index()] {
                 continue;
             }
-            plan.caller(module, f);
+            inline_calls(module, f, &plan, &mut observer);
             if let Some(plain) = &plain {
                 if module.funcs[f].inline == Inline::Always && !all_roots.contains(&f) {
                     // The function is checked where it is inlined.
@@ -220,14 +332,17 @@ pub fn after_ad(module: &mut Module, options: &Options, roots: &[Func]) {
                 }
                 finite::run(module, f, plain, options.check_finite);
             }
-            edit(module, f, |types, func| done.push((f, optimise(types, func, &cx))));
+            observe(module, f, &cx, &mut observer, |types, func| {
+                done.push((f, optimise(types, func, &cx)));
+            });
             ir::walk::callees(&module.funcs[f]).into_iter().for_each(|callee| called[callee.index()] = true);
         }
     }
     let borders = borders(module, &all_roots);
-    let cx = Context { options, summaries: &summaries, stage };
+    let cx = Context::new(options, &summaries, stage, observer.is_some());
     for (f, stale) in done {
-        edit(module, f, |types, func| finish(types, func, &cx, borders[f.index()], stale));
+        let border = borders[f.index()];
+        observe(module, f, &cx, &mut observer, |types, func| finish(types, func, &cx, border, stale));
     }
 }
 
@@ -242,72 +357,74 @@ fn optimise(types: &mut Types, func: &mut Function, cx: &Context) -> bool {
     } else {
         1
     } {
-        let folded = fold(types, func, cx) | (is_after && fuse_branches::run(func, cx.summaries));
-        stale = licm::run(types, func, cx.summaries);
-        changed = unroll::run(types, func, cx.unrolls_only_forced());
+        let folded = fold(types, func, cx) | (is_after && cx.run(FUSE_BRANCHES, types, func));
+        stale = cx.run(LICM, types, func);
+        changed = cx.run(UNROLL, types, func);
         if !(folded | stale | changed) {
             break;
         }
     }
     if !is_after {
-        changed |= chains::run(types, func);
+        changed |= cx.run(CHAINS, types, func);
     } else if level > 0 {
-        changed |= code_sinking::absent(types, func) | accumulators::merge(types, func);
-        if level >= 2 && rematerialise::run(types, func, cx.summaries) {
+        changed |= cx.run(SINK_ABSENT, types, func) | cx.run(ACCUMULATORS, types, func);
+        if level >= 2 && cx.run(REMATERIALISE, types, func) {
             fold(types, func, cx);
-            licm::run(types, func, cx.summaries);
+            cx.run(LICM, types, func);
             changed = true;
         }
     }
     if changed && level > 0 {
         fold(types, func, cx);
     }
-    if is_after && level > 0 && deliver::run(types, func) {
+    if is_after && level > 0 && cx.run(DELIVER, types, func) {
         // Takes vectors apart that were only made to be added to an array.
         fold(types, func, cx);
     } else if stale && !(is_after && level >= 2) {
-        cse::run(types, func, cx.summaries);
+        cx.run(CSE, types, func);
     }
     stale
 }
 
 /// Runs the sequence of passes that enable each other once; returns true if anything changed.
 fn fold(types: &mut Types, func: &mut Function, cx: &Context) -> bool {
-    let mut changed = simplify::run(types, func, cx.options);
-    if scalarize::run(types, func) {
-        simplify::run(types, func, cx.options);
+    let mut changed = cx.run(SIMPLIFY, types, func);
+    if cx.run(SCALARIZE, types, func) {
+        cx.run(SIMPLIFY, types, func);
         changed = true;
     }
-    changed |= cse::run(types, func, cx.summaries);
-    changed | dce::run(func, cx.summaries)
+    changed |= cx.run(CSE, types, func);
+    changed | cx.run(DCE, types, func)
 }
 
 /// Steps 5 and 6 of the pipeline.
 fn finish(types: &mut Types, func: &mut Function, cx: &Context, border: Border, stale: bool) {
     let lowered = differentials::run(types, func, cx.options, border);
+    cx.note(lowered != Lowered::Nothing, DIFFERENTIALS.name, func);
     if cx.options.level > 0 {
         clean_up(types, func, cx, lowered, stale);
     }
     if cx.options.contract {
-        contract::run(types, func);
+        cx.run(CONTRACT, types, func);
     }
     if cx.options.level > 0 {
-        code_sinking::run(func, cx.summaries);
+        cx.run(CODE_SINKING, types, func);
     }
 }
 
 /// Simplifies the code that *differentials* leaves.
 fn clean_up(types: &mut Types, func: &mut Function, cx: &Context, lowered: Lowered, stale: bool) {
     if lowered != Lowered::Nothing {
-        simplify::run(types, func, cx.options);
+        cx.run(SIMPLIFY, types, func);
     }
     if lowered == Lowered::Guarded {
-        licm::run(types, func, cx.summaries);
+        cx.run(LICM, types, func);
     }
-    let stale = stale | copy_forwarding::run(types, func, cx.summaries, Unwanted::HardlyRead);
-    if stale || lowered != Lowered::Nothing {
-        cse::run(types, func, cx.summaries);
-        dce::run(func, cx.summaries);
+    let forwarded = copy_forwarding::run(types, func, cx.summaries, Unwanted::HardlyRead);
+    cx.note(forwarded, COPY_FORWARDING.name, func);
+    if stale | forwarded || lowered != Lowered::Nothing {
+        cx.run(CSE, types, func);
+        cx.run(DCE, types, func);
     }
 }
 
@@ -377,12 +494,12 @@ pub fn run_pass(module: &mut Module, name: &str, options: &Options) -> Option<()
         "before-ad" => before_ad(module, options),
         "after-ad" => after_ad(module, options, &all),
         _ => {
-            let (_, pass) = PASSES.iter().find(|pass| pass.0 == name)?;
+            let pass = PASSES.iter().find(|pass| pass.name == name)?;
             let stage = Stage::AfterAd;
             let summaries = Summaries::of(module, stage);
-            let cx = Context { options, summaries: &summaries, stage };
+            let cx = Context::new(options, &summaries, stage, false);
             for f in all {
-                edit(module, f, |types, func| _ = pass(types, func, &cx));
+                edit(module, f, |types, func| _ = (pass.run)(types, func, &cx));
             }
         }
     }

@@ -140,7 +140,7 @@ impl Fit {
         let mut program = session.program();
         let folder = setup.path.parent().map_or_else(PathBuf::new, PathBuf::from);
         let file = session.load_text(&mut program, "fit-kernel.slang", kernel.text(), &folder);
-        let mut loaded = pipeline::Loaded::new(program, file);
+        let mut loaded = session.loaded(program, file);
         let mut entries = vec![loaded.entry(Some("fit_gradient"))?, loaded.entry(Some("fit_value"))?];
         if kernel.task == Task::Residuals {
             entries.push(loaded.entry(Some("fit_forward"))?);

@@ -179,7 +179,7 @@ fn load(session: &mut Session, rules: &Rules, of: Option<&str>) -> Result<Loaded
             let text = format!("typealias T = {};\n{LIBRARY}", of.unwrap_or("float"));
             let mut program = session.program();
             let file = session.load_text(&mut program, "library.slang", text, Path::new(""));
-            Ok(Loaded::new(program, file))
+            Ok(session.loaded(program, file))
         }
     }
 }
