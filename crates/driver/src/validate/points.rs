@@ -62,9 +62,9 @@ impl Draw {
         Draw { random: Random::new(at), kind: at % 4 }
     }
 
-    /// Returns true if numbers may be those that rules have exceptions for.
-    pub(super) fn is_rare(&self) -> bool {
-        self.kind == 2
+    /// Returns true if numbers are neither large nor those that rules have exceptions for.
+    pub(super) fn is_moderate(&self) -> bool {
+        self.kind < 2
     }
 
     /// A number: of moderate size, of either sign, among those that rules have exceptions for, or large.
@@ -75,7 +75,7 @@ impl Draw {
         if s == Scalar::Bool {
             return self.random.bits() & 1;
         }
-        let is_rare = self.is_rare() && self.random.bits() & 1 == 1;
+        let is_rare = self.kind == 2 && self.random.bits() & 1 == 1;
         if s.is_float() {
             let (low, high) = [(0.25, 1.75), (-2.0, 2.0), (-2.0, 2.0), (-100.0, 100.0)][self.kind as usize];
             match is_rare {
