@@ -23,7 +23,7 @@ pub(super) enum Found {
 /// Runs what a step made beside what it was made of; returns how often both ran and agreed.
 pub(super) fn check(steps: &Steps, step: &Step, bound: &Bound) -> Result<usize, Found> {
     let module = &steps.module;
-    let mut runs = 0;
+    let (mut runs, mut not_run) = (0, None);
     for at in 0..POINTS {
         let ran = match step {
             Step::Linearized { of, jvp, params, results } => {
@@ -44,12 +44,14 @@ pub(super) fn check(steps: &Steps, step: &Step, bound: &Bound) -> Result<usize, 
         match ran {
             Ok(()) => runs += 1,
             // At other inputs it may run.
-            Err(Found::NotRun(why)) if at + 1 == POINTS && runs == 0 => return Err(Found::NotRun(why)),
-            Err(Found::NotRun(_)) => {}
+            Err(Found::NotRun(why)) => _ = not_run.get_or_insert(why),
             Err(fault) => return Err(fault),
         }
     }
-    Ok(runs)
+    match not_run {
+        Some(why) if runs == 0 => Err(Found::NotRun(why)),
+        _ => Ok(runs),
+    }
 }
 
 /// The results of a run that ended.
