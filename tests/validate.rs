@@ -11,7 +11,7 @@ use driver::validate::{Summary, Validation};
 use pullback_tests::file::{TestFile, programs};
 use pullback_tests::on_all_cores;
 
-/// What was validated, and the faults that were found.
+/// The extent of the validation of a program, and the faults that were found.
 fn validated(file: &TestFile) -> (Summary, Vec<String>) {
     let validation = Validation::default();
     let binds: Vec<_> = file.all("bind").filter_map(|text| driver::bind::parse_bind(text).ok()).collect();

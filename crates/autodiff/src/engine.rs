@@ -53,7 +53,7 @@ pub(crate) struct Found {
     pub(crate) lost: Vec<crate::lost::Lost>,
     /// The report of kept values, if it was requested.
     pub(crate) kept: Option<Vec<KeptValue>>,
-    /// What each step made, if it was requested.
+    /// The results of all steps, if they were requested.
     pub(crate) steps: Option<Steps>,
     /// The footprint of each primal half, with the user function or segment that it derives from.
     pub(crate) footprints: FxHashMap<Func, (Func, Footprint)>,

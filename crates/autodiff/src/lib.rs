@@ -96,7 +96,7 @@ pub struct Options {
     pub only_problems: bool,
     /// Functions whose memory use in reverse mode is measured: [`Report::memory`].
     pub measured: Vec<Func>,
-    /// Report what each step made: [`Report::steps`].
+    /// Report the results of all steps: [`Report::steps`].
     pub report_steps: bool,
 }
 
@@ -112,7 +112,7 @@ pub struct Report {
     /// The bytes that reverse mode keeps for each function in [`Options::measured`]; `None` for a function
     /// without a derivative.
     pub memory: Vec<Option<Memory>>,
-    /// What each step made, if [`Options::report_steps`] is set.
+    /// The results of all steps, if [`Options::report_steps`] is set.
     pub steps: Option<Steps>,
 }
 

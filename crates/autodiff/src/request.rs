@@ -45,7 +45,7 @@ impl Engine<'_> {
         self.sweep(&all, before);
     }
 
-    /// What each step has made so far.
+    /// The results of all steps so far.
     fn steps(&mut self) -> Steps {
         let mut steps = Vec::new();
         for ((of, mask, mode), &jvp) in &self.made.linearized {

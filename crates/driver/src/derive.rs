@@ -7,7 +7,8 @@ use ir::Func;
 use syntax::Diagnostic;
 
 use crate::error::{Failure, source_span};
-use crate::pipeline::{Compiled, Loaded, Options, problem};
+use crate::findings::problem;
+use crate::pipeline::{Compiled, Loaded, Options};
 use crate::{Error, Request};
 
 /// The derivative that is written.

@@ -7,7 +7,8 @@ use ir::{Func, Module, Op};
 use lower::Request;
 
 use crate::error::{Error, Failure};
-use crate::pipeline::{Compiled, Loaded, Options, problem};
+use crate::findings::problem;
+use crate::pipeline::{Compiled, Loaded, Options};
 
 /// A stage of the compiler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

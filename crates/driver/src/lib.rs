@@ -21,6 +21,7 @@ pub mod device;
 pub mod dump;
 pub mod error;
 pub mod files;
+mod findings;
 pub mod fit;
 mod follow_up;
 pub mod format;

@@ -52,7 +52,7 @@ impl Oracle {
             // No optimisation follows, since it would lose the places where values are detached.
             let problems = autodiff::differentiate(&mut compiled.module, &autodiff::Options::default());
             if !problems.is_empty() {
-                return Err(Failure::Program(problems.into_iter().map(pipeline::problem).collect()));
+                return Err(Failure::Program(problems.into_iter().map(crate::findings::problem).collect()));
             }
             stand_in(&mut compiled.module);
         }

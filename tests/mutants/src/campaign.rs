@@ -15,7 +15,7 @@ use crate::plant::{Fault, faults, planted};
 const PASSES: [(&str, &str); 3] =
     [("crates/opt/src", "ir"), ("crates/autodiff/src", "ir"), ("crates/ir/src/transform", "crate")];
 
-/// What the crate of the IR has in the copy.
+/// The addition to the crate of the IR in the copy.
 const SWITCH: &str = r#"
 /// Returns true if the fault with this number is asked for.
 pub fn planted(number: u32) -> bool {
@@ -69,7 +69,7 @@ struct Numbered {
     fault: Fault,
 }
 
-/// What became of a fault.
+/// The outcome of a fault.
 enum Fate {
     /// The test that failed.
     Found(String),

@@ -17,7 +17,7 @@ use syn::{BinOp, Expr, Lit, Stmt, UnOp};
 pub(crate) struct Fault {
     /// Its line.
     pub(crate) line: usize,
-    /// What it changes.
+    /// A description of the change.
     pub(crate) what: String,
     /// The bytes of the source that it replaces.
     range: Range<usize>,

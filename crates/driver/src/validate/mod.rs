@@ -35,7 +35,7 @@ use points::{Bound, Inputs};
 const POINTS: u64 = 4;
 /// The number of instructions after which a run is given up.
 const MOST_STEPS: u64 = 100_000;
-/// What the interpreter says of code that still asks for a derivative, and what that means here.
+/// The interpreter's message about code that still asks for a derivative, and the reason that is given for it.
 const LATER: &str = "was not differentiated";
 const IS_LATER: &str = "it asks for derivatives, which are made later";
 /// Passes that add up the same differentials in another order, or leave out those that are absent.
@@ -51,7 +51,7 @@ struct State {
     summary: Summary,
 }
 
-/// What has been validated.
+/// The extent of a validation.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
     /// The number of functions that passes changed.
@@ -70,7 +70,7 @@ impl Validation {
         self.with(|state| state.binds = binds.to_vec());
     }
 
-    /// What has been validated so far.
+    /// The extent of the validation so far.
     pub fn summary(&self) -> Summary {
         self.with(|state| state.summary.clone())
     }

@@ -1,4 +1,4 @@
-//! What a function runs on: numbers for its parameters, and memory with the program's content or random numbers.
+//! The inputs of runs: numbers for its parameters, and memory with the program's content or random numbers.
 
 use ir::interp::{Handle, Memory, Value, element_bytes};
 use ir::{Func, MemData, MemType, MemTypes, Module, Scalar, Space, Type, TypeData, scalar};

@@ -124,7 +124,7 @@ fn linearized(
     Ok(())
 }
 
-/// What a function with marks, and its halves, gave for the same inputs.
+/// A run of the halves of a function with marks, which agreed with that of the function.
 struct Halved {
     inputs: Inputs,
     residuals: Vec<Value>,
