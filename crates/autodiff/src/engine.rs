@@ -260,14 +260,6 @@ impl<'m> Engine<'m> {
         made
     }
 
-    /// Gives a variant with the signature of a function the derivatives that a user has written for that: what
-    /// the function computes need not show what they are.
-    pub(crate) fn inherit_derivatives(&mut self, variant: Func, of: Func) {
-        if let Some(&witness) = self.module.witnesses.get(&of) {
-            self.module.witnesses.insert(variant, witness);
-        }
-    }
-
     pub(crate) fn problem(&mut self, span: Span, code: &'static str, message: impl Into<String>) {
         let problem = Problem { span, code, message: message.into() };
         if !self.found.problems.contains(&problem) {

@@ -71,6 +71,7 @@ mod snapshot;
 mod stand_in;
 mod transpose;
 mod unzip;
+mod variant;
 mod witness;
 
 use ir::{Func, Module, Span};
@@ -159,7 +160,9 @@ pub fn differentiate_with_report(module: &mut Module, options: &Options) -> Repo
 /// Linearises `func`: `f ↦ f'`, with a tangent for each parameter that `mask` selects (the mask has an entry
 /// for every parameter of `f`; only `diff` ones count) and for each result that depends on those parameters.
 pub fn linearize(module: &mut Module, func: Func, mask: &[bool], mode: Mode) -> Func {
-    Engine::new(module).linearize(func, mask, mode)
+    let mut engine = Engine::new(module);
+    engine.derive_transposes_in(func);
+    engine.linearize(func, mask, mode)
 }
 
 /// Marks the differentials of `func`. `tangents` selects the parameters that are differentials.

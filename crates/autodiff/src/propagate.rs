@@ -178,7 +178,7 @@ impl Marks {
         let data = &src.insts[inst];
         let args = &data.args[..];
         match (data.op.linearity(), &data.op) {
-            (Linearity::All | Linearity::Either, _) => flow.copy_all(args, data.results[0]),
+            (Linearity::All | Linearity::Either, _) | (_, Op::Scale) => flow.copy_all(args, data.results[0]),
             (Linearity::Only(k), _) => flow.copy(args[k], data.results[0]),
             (Linearity::AllButFirst, _) => flow.copy_all(&args[1..], data.results[0]),
             (_, Op::Store | Op::AddTo) => flow.copy(args[args.len() - 1], args[0]),
@@ -352,6 +352,7 @@ impl Check<'_, '_> {
 
     fn inst(&mut self, inst: Inst, before: &mut Vec<Inst>) {
         let span = self.dst.insts[inst].span;
+        self.exchange(inst, before);
         let op = self.dst.insts[inst].op.clone();
         let mut args = std::mem::take(&mut self.dst.insts[inst].args);
         let result = self.dst.insts[inst].results.first().copied();
@@ -402,6 +403,29 @@ impl Check<'_, '_> {
         if is_linear {
             self.scale(inst, before);
         }
+    }
+
+    /// Exchanges the parts of a product of two differentials where the second is the linear one: that one is scaled, where
+    /// the other is present. What is masked by a linear value is a part of such a product, which that value will scale, and
+    /// so has its absence anyway.
+    fn exchange(&mut self, inst: Inst, before: &mut Vec<Inst>) {
+        let data = &self.dst.insts[inst];
+        let (op, args): (Op, &[Value]) = match (&data.op, &data.args[..]) {
+            (Op::Scale, &[a, b]) if self.dst.is_linear(b) && !self.dst.is_linear(a) => {
+                let ty = self.dst.ty(a);
+                let by = self.emit(inst, Op::Present, &[a], ty, before);
+                let b = match self.defs.inst(b).map(|of| &self.dst.insts[of]) {
+                    Some(of) if of.op == Op::Present => of.args[0],
+                    _ => b,
+                };
+                (Op::Mask, &[a, self.emit(inst, Op::Scale, &[b, by], ty, before)])
+            }
+            (Op::Mask, &[a, b]) if self.dst.is_linear(a) => (Op::Convert, &[b]),
+            _ => return,
+        };
+        let data = &mut self.dst.insts[inst];
+        data.op = op;
+        data.args = args.into();
     }
 
     /// Replaces ordinary arithmetic in a derivative by the arithmetic of differentials.

@@ -18,6 +18,7 @@ use crate::engine::Engine;
 use crate::propagate::forget;
 use crate::results::{Halves, Step, Steps};
 use crate::shape::{Mask, Mode, Shape, select, tangent_slot};
+use crate::variant::transposed_variant;
 use crate::witness::{Source, source};
 
 /// A forward derivative to be transposed, with the shape of its tangents.
@@ -84,10 +85,12 @@ impl Engine<'_> {
     /// Empties the functions from index `first` on that the roots do not reach.
     fn sweep(&mut self, roots: &[Func], first: usize) {
         let mut reached = self.reachable(roots);
-        // The substitute of a pullback is needed when a caller of the pullback is differentiated later.
+        // The substitute of a pullback is needed when a caller of the pullback is differentiated later, as is the variant that
+        // a function is the transpose of.
         let of_pullbacks: Vec<Func> = (self.module.witnesses.iter())
             .filter(|(f, _)| f.as_u32() as usize >= first && reached.contains(**f))
             .filter_map(|(_, witness)| witness.substitute)
+            .chain(reached.iter().filter_map(|f| transposed_variant(self.module, f)))
             .collect();
         reached.extend(self.reachable(&of_pullbacks).iter());
         let swept: Vec<Func> =
@@ -265,6 +268,7 @@ impl Engine<'_> {
             return false;
         }
         self.facts.without_requests.extend(visited.iter());
+        self.derive_transposes(visited.iter());
         true
     }
 
@@ -427,7 +431,7 @@ impl Engine<'_> {
 
     /// Removes the marks of a function and of all functions it reaches, once for each. Functions that reach
     /// one without a body yet are visited again later, as that body may have marks.
-    fn forget_marks(&mut self, made: Func) {
+    pub(crate) fn forget_marks(&mut self, made: Func) {
         let reached: Vec<Func> = self.reachable_but(&[made], &self.facts.plain).iter().collect();
         let is_whole = |f: &Func| self.module.funcs[*f].has_body() || !self.is_generated(*f);
         let all_whole = reached.iter().all(is_whole);
@@ -485,6 +489,7 @@ impl Engine<'_> {
         self.resolve(func);
         self.resolve_witnesses(func);
         let func = self.stand_in(func, Mode::Reverse);
+        self.derive_transposes_in(func);
         let linearized = self.linearized_for_transpose(func)?;
         let propagated = self.mark_tangents(&linearized)?;
         let unzipped = self.unzip(propagated)?;

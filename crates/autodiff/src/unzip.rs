@@ -32,6 +32,7 @@ use crate::report::report;
 use crate::results::{Residual, Unzipped};
 use crate::shape::plain_slot;
 use crate::snapshot::snapshot;
+use crate::variant::is_variant_of_written;
 
 impl Engine<'_> {
     /// Splits a marked function; see the head of this file. Memoised.
@@ -76,6 +77,8 @@ impl Engine<'_> {
         }
 
         let base = src.name.strip_suffix("_marked").unwrap_or(&src.name).to_string();
+        // What is written takes the values of all parameters, and computes all else itself.
+        let is_written = is_variant_of_written(self.module, func);
         let types = &mut self.module.types;
         let mut primal =
             Primal { src: &src, sides: &sides, kept: &kept, b: builder(types), map: Renaming::default() };
@@ -85,7 +88,7 @@ impl Engine<'_> {
         let mut residual_slots = Vec::new();
         let mut residual_values = Vec::new();
         for (&v, slot) in all_params.iter().zip(&src.params).filter(|(v, _)| !src.is_linear(**v)) {
-            if kept.stored.contains(v) {
+            if is_written || kept.stored.contains(v) {
                 residuals.push(Residual::Param(param_slots.len()));
                 // A parameter that is held constant in the callee stays constant in higher derivatives.
                 residual_slots.push(Slot { diff: slot.diff, ..plain_slot(primal.b.types, slot.ty) });
@@ -119,7 +122,7 @@ impl Engine<'_> {
             let ty = primal.b.func.ty(out);
             let slot = plain_slot(primal.b.types, ty);
             residual_values.push(v);
-            residual_slots.push(slot.clone());
+            residual_slots.push(Slot { diff: slot.diff && !is_written, ..slot.clone() });
             // A value that the function returns anyway is not returned twice.
             let idx = *given.entry(out).or_insert(results.len());
             residuals.push(Residual::Result(idx));
