@@ -60,18 +60,18 @@ fn the_pass_that_is_wrong_is_named() {
 #[test]
 fn signs_of_zero_and_nan_count() {
     let zero = "
-func f(v0: f32) -> (f32) {
-v1: f32 = const 0.0
+func f(v0: f32x4) -> (f32x4) {
+v1: f32x4 = zero
 v2 = mul v0, v1
 yield v2
 }
-func one(v0: f32) -> (f32) {
-v1: f32 = const 0.0
+func one(v0: f32x4) -> (f32x4) {
+v1: f32x4 = zero
 v2 = mul v1, v0
 yield v2
 }
-func two(v0: f32) -> (f32) {
-v1: f32 = const 0.0
+func two(v0: f32x4) -> (f32x4) {
+v1: f32x4 = zero
 yield v1
 }
 ";
@@ -83,20 +83,20 @@ yield v1
 fn of_transpose(body: &str) -> Option<String> {
     let module = parse(&format!(
         "
-func marked(v0: f64, v1: f64 linear) -> (f64, f64 linear) {{
+func marked(v0: f64, ~v1: f64) -> (f64, ~f64) {{
 v2 = mul v0, v0
-v3 = scale v1, v0
-yield v2, v3
+~v3 = scale ~v1, v0
+yield v2, ~v3
 }}
 func primal(v0: f64) -> (f64) {{
 v2 = mul v0, v0
 yield v2
 }}
-func half(v0: f64, v1: f64 linear) -> (f64 linear) {{
-v3 = scale v1, v0
-yield v3
+func half(v0: f64, ~v1: f64) -> (~f64) {{
+~v3 = scale ~v1, v0
+yield ~v3
 }}
-func transposed(v0: f64, v1: f64 linear) -> (f64 linear) {{
+func transposed(v0: f64, ~v1: f64) -> (~f64) {{
 {body}
 }}
 "
@@ -113,7 +113,7 @@ func transposed(v0: f64, v1: f64 linear) -> (f64 linear) {{
 
 #[test]
 fn a_transpose_that_is_wrong_is_found() {
-    assert_eq!(of_transpose("v2 = scale v1, v0\n yield v2"), None);
-    let found = of_transpose("v2 = scale v1, v0\n v3 = add v2, v2\n yield v3").unwrap();
+    assert_eq!(of_transpose("~v2 = scale ~v1, v0\n yield ~v2"), None);
+    let found = of_transpose("~v2 = scale ~v1, v0\n ~v3 = add ~v2, ~v2\n yield ~v3").unwrap();
     assert!(found.contains("the pass `transpose`"), "{found}");
 }
