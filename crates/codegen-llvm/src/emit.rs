@@ -35,8 +35,7 @@ pub(crate) struct Llvm {
     pub(crate) has_waves: bool,
     /// The code of the functions for the estimate of their time, while lanes are chosen.
     pub(crate) sketches: Option<FxHashMap<String, Sketch>>,
-    /// The length of a piece: see [`crate::pieces`]. Devices have little room for frames, so their functions
-    /// are not split.
+    /// The length of a piece: see [`crate::pieces`].
     pub(crate) piece: usize,
 }
 

@@ -181,10 +181,10 @@ fn make(
         },
         has_waves: machine.has_waves,
         sketches: None,
-        piece: match machine.has_waves {
-            true => usize::MAX,
-            false => options.piece.unwrap_or(pieces::LENGTH),
-        },
+        piece: options.piece.unwrap_or(match machine.has_waves {
+            true => pieces::LENGTH_ON_DEVICES,
+            false => pieces::LENGTH,
+        }),
     };
     // Where there are 32 registers, two vectors for each value overlap without spills; four cost more than they save.
     let (vectors, most) = if machine.vector_bits >= 512 { ([2, 2], 32) } else { ([2, 4], 16) };

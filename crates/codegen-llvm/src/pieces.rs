@@ -30,11 +30,13 @@ use crate::unit::{Function, FxIndexMap};
 
 /// The length of a piece: each place counts as [`PLACE`], and each value that is read as one.
 pub(crate) const LENGTH: usize = 800;
+/// The same on devices, which have little room for frames: only what would take minutes to compile is split there.
+pub(crate) const LENGTH_ON_DEVICES: usize = 4 * LENGTH;
 const PLACE: usize = 2;
 /// A function that is not longer than this number of pieces, values that are made counted, too, is not split, if it has no
 /// more than [`BLOCKS`] blocks.
 const WHOLE: usize = 40;
-/// See [`WHOLE`]. Where values live through many blocks, LLVM's time grows with the product.
+/// See [`WHOLE`]; more, if pieces are longer than [`LENGTH`]. Where values live through many blocks, LLVM's time grows with the product.
 const BLOCKS: usize = 512;
 /// The attribute of pieces without loops, which are compiled in the fastest way if the text is large.
 pub(crate) const STRAIGHT: &str = "pullback-straight";
@@ -67,7 +69,9 @@ pub(crate) fn split(function: &Function, body: &Writer, about: &str, most: usize
     let (insts, reads) = body.size();
     let made = insts;
     let blocks = body.order.len();
-    if PLACE * (insts + blocks) + made + reads <= most.saturating_mul(WHOLE) && blocks <= BLOCKS {
+    if PLACE * (insts + blocks) + made + reads <= most.saturating_mul(WHOLE)
+        && blocks <= BLOCKS.max(most.saturating_mul(BLOCKS) / LENGTH)
+    {
         return None;
     }
     let mut cx = Cx::new(&function.name, body);
