@@ -107,6 +107,7 @@ impl lanes::Backend for Unit {
     const THREADS_JUMPS: bool = true;
     const UNROLLS: bool = true;
     const TESTS_BEFORE: bool = false;
+    const PAIRS_ANGLES: bool = true;
     const MASKS_LEFT_OVER: bool = false;
 
     fn writer(&self, kind: Kind, lanes: u32, _: bool) -> Writer {

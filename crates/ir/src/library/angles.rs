@@ -3,7 +3,7 @@
 use crate::Math;
 
 use super::far::far_turns;
-use super::number::{Number, Truth};
+use super::number::{Integer, Number, Truth};
 use super::ops::Ops;
 use super::polynomials::{ASIN, ATAN, COS, FAR, HALF_PI, PIO2, SIN};
 
@@ -21,6 +21,17 @@ pub(super) fn circular<'o, O: Ops>(m: Math, x: Number<'o, O>) -> Number<'o, O> {
         x.elsewhere(m, near, of_turns(m, x, reduced(x, k)))
     };
     x.abs().at_most(EIGHTH).short_cut(x, |x| small(m, x), any)
+}
+
+/// The sine and the cosine of an angle, as [`circular`] gives them, to the bit.
+#[inline(always)]
+pub(super) fn sine_and_cosine<O: Ops>(x: Number<'_, O>) -> [Number<'_, O>; 2] {
+    let near = x.abs().at_most(FAR);
+    let k = (x * std::f64::consts::FRAC_2_PI).round();
+    let (turns, quarter) = (reduced(x, k), k.to_integer());
+    let rest = of_rest(x, turns);
+    [Math::Sin, Math::Cos]
+        .map(|m| x.elsewhere(m, near, turned(m, quarter, (quarter & 1).is_not_zero(), rest)))
 }
 
 /// The function of an angle of at most an eighth of a turn, from which no quarter turns are taken: as
@@ -50,7 +61,20 @@ pub(super) fn far<O: Ops>(m: Math, x: Number<'_, O>) -> Number<'_, O> {
 
 /// The function of an angle `x` of `k` quarter turns and `r + rest`.
 #[inline(always)]
-fn of_turns<'o, O: Ops>(m: Math, x: Number<'o, O>, [k, r, rest]: [Number<'o, O>; 3]) -> Number<'o, O> {
+fn of_turns<'o, O: Ops>(m: Math, x: Number<'o, O>, turns: [Number<'o, O>; 3]) -> Number<'o, O> {
+    let [sin, cos] = of_rest(x, turns);
+    let quarter = turns[0].to_integer();
+    let odd = (quarter & 1).is_not_zero();
+    if m == Math::Tan {
+        let t = odd.select(cos, sin) / odd.select(sin, cos);
+        return odd.select(-t, t);
+    }
+    turned(m, quarter, odd, [sin, cos])
+}
+
+/// The sine and the cosine of `r + rest`, which remain of an angle `x`.
+#[inline(always)]
+fn of_rest<'o, O: Ops>(x: Number<'o, O>, [_, r, rest]: [Number<'o, O>; 3]) -> [Number<'o, O>; 2] {
     let z = r * r;
     let (sine, cosine) = (z.polynomial(&SIN), z.polynomial(&COS));
     let hz = 0.5 * z;
@@ -60,13 +84,17 @@ fn of_turns<'o, O: Ops>(m: Math, x: Number<'o, O>, [k, r, rest]: [Number<'o, O>;
     // A zero keeps its sign.
     let sin = x.is(0.0).select(x, sin);
     let c = (z * z).mul_add(cosine, -(r * rest));
-    let cos = w + ((1.0 - w - hz) + c);
-    let quarter = k.to_integer();
-    let odd = (quarter & 1).is_not_zero();
-    if m == Math::Tan {
-        let t = odd.select(cos, sin) / odd.select(sin, cos);
-        return odd.select(-t, t);
-    }
+    [sin, w + ((1.0 - w - hz) + c)]
+}
+
+/// The sine or cosine of an angle of so many quarter turns, given those of the rest.
+#[inline(always)]
+fn turned<'o, O: Ops>(
+    m: Math,
+    quarter: Integer<'o, O>,
+    odd: Truth<'o, O>,
+    [sin, cos]: [Number<'o, O>; 2],
+) -> Number<'o, O> {
     let (even, other, turn) = if m == Math::Sin { (sin, cos, 0) } else { (cos, sin, 1) };
     let v = odd.select(other, even);
     let minus = ((quarter + turn) & 2).is_not_zero();

@@ -200,6 +200,7 @@ pub fn single(m: Math, a: f32, b: f32) -> f32 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::sine_and_cosine;
     use super::*;
 
     // Lanes take no short cut, and some machines have an instruction that scales.
@@ -263,6 +264,29 @@ mod tests {
                     check_double(m, a, b);
                     check_single(m, a as f32, b as f32);
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn a_sine_and_a_cosine_at_once_are_those_of_two_calls() {
+        let mut next = random();
+        let small = (0..100_000).map(|k| f64::from(k) * 1e-3);
+        let any: Vec<f64> = (0..100_000).map(|_| f64::from_bits(next())).collect();
+        for x in ENDS.into_iter().chain(small).chain(any).flat_map(|x| [x, -x]) {
+            let both = sine_and_cosine(&DoubleInLanes, Lanes64::number(x)).map(|v| v.number);
+            let y = x as f32;
+            let singles = sine_and_cosine(&SingleInLanes, Lanes32::number(y)).map(|v| v.number);
+            for (k, m) in [Math::Sin, Math::Cos].into_iter().enumerate() {
+                let (one, alone) = (double(m, x, 0.0), single(m, y, 0.0));
+                let same = both[k].to_bits() == one.to_bits() || both[k].is_nan() && one.is_nan();
+                let same_single =
+                    singles[k].to_bits() == alone.to_bits() || singles[k].is_nan() && alone.is_nan();
+                assert!(
+                    same && same_single,
+                    "{} of {x:e}: {both:?}, {one:e}, {singles:?}, {alone:e}",
+                    m.name()
+                );
             }
         }
     }

@@ -55,6 +55,14 @@ pub fn has(m: Math) -> bool {
     )
 }
 
+/// Evaluates the sine and the cosine of one number, as [`function`] does each.
+#[inline(always)]
+pub fn sine_and_cosine<O: Ops>(ops: &O, x: O::V) -> [O::V; 2] {
+    let x = Number::new(ops, x);
+    let both = if ops.single() { floats::sine_and_cosine(x) } else { angles::sine_and_cosine(x) };
+    both.map(|number| number.value)
+}
+
 /// Evaluates a function. [`has`] tells which functions there are.
 #[inline(always)]
 pub fn function<O: Ops>(ops: &O, m: Math, args: &[O::V]) -> O::V {

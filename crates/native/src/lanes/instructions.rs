@@ -11,7 +11,7 @@ use crate::runtime::{Helper, Tables, Word, offsets};
 use ir::{AtomicOp, Func, Math, Scalar};
 
 use super::calls::PASSED;
-
+use super::library::What;
 use super::operand::{El, Id, Lin, Val, Vals};
 use super::{Backend, Class, Emitter, Stop, Version, Writer, el, word};
 
@@ -182,17 +182,7 @@ impl<'m, B: Backend> Instructions<'m> for Emitter<'_, 'm, B> {
 
     /// Calls a function of `ir::library`.
     fn math_call(&mut self, m: Math, _: Scalar, args: &[Val]) -> Val {
-        let el = args[0].el;
-        let var = args.iter().any(|a| a.var);
-        // The arguments of idle lanes are never rare.
-        let one = Val::bits(el, if el == El::F32 { u64::from(1f32.to_bits()) } else { 1f64.to_bits() });
-        let args: Vals =
-            args.iter().map(|&a| if a.var { self.or_in_idle_lanes(a, one) } else { a }).collect();
-        let args: Vals = args.iter().map(|&a| self.w.fit(a, var)).collect();
-        let lanes = if var { self.lanes } else { 1 };
-        self.cx.used_library.insert((m, el, lanes));
-        let like = Val { var, ..Val::bits(el, 0) };
-        self.w.call_own(&super::library::name(m, el, lanes), &[like], &args)[0]
+        self.library_call(What::One(m), args)[0]
     }
 
     fn atomic_instruction(&mut self, s: Scalar, op: AtomicOp, at: Val, x: Val) -> Option<Val> {

@@ -3,18 +3,45 @@
 use std::cell::{RefCell, RefMut};
 
 use super::entry::SHARED;
-use super::operand::{El, Val};
-use super::{Backend, Class, Head, Kind, ModuleCx, Writer};
-use crate::emit::{Binary, Cast, Compare, Odds, UNIFORM, Unary, VARYING};
-use ir::library::{Ops, far_angle, function};
-use ir::{Math, Op};
+use super::operand::{El, Val, Vals};
+use super::{Backend, Class, Emitter, Head, Kind, ModuleCx, Writer};
+use crate::emit::{Binary, Cast, Compare, Odds, UNIFORM, Unary, VARYING, notes};
+use crate::profile::Event;
+use ir::analysis::Use;
+use ir::library::{Ops, far_angle, function, sine_and_cosine};
+use ir::{Inst, Math, Op, Scalar};
 
 /// Operations on floats are neither reordered nor fused: see [`Backend::writer`].
 const EXACT: bool = false;
 
-/// The name of a function for an element type and a number of lanes.
-pub(crate) fn name(m: Math, el: El, lanes: u32) -> String {
-    format!("m_{}_{}_{lanes}", m.name(), el.bits())
+/// A function of the library as the module defines it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Routine {
+    pub(crate) what: What,
+    pub(crate) el: El,
+    pub(crate) lanes: u32,
+}
+
+/// The result of a function of the library.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum What {
+    One(Math),
+    SineAndCosine,
+}
+
+impl Routine {
+    pub(crate) fn name(self) -> String {
+        let name = match self.what {
+            What::One(m) => m.name(),
+            What::SineAndCosine => "sincos",
+        };
+        format!("m_{name}_{}_{}", self.el.bits(), self.lanes)
+    }
+
+    /// Returns true if the function calls that of large angles.
+    fn needs_far(self, m: Math) -> bool {
+        self.what == What::One(m) || self.what == What::SineAndCosine && m != Math::Tan
+    }
 }
 
 /// The name of the function of large angles, which is one of doubles.
@@ -26,26 +53,84 @@ fn far_name(m: Math) -> String {
 /// call for rare arguments.
 pub fn define<B: Backend>(cx: &mut ModuleCx<'_, B>) {
     let used = std::mem::take(&mut cx.used_library);
-    for &(m, el, lanes) in &used {
-        define_one(&mut cx.backend, m, el, lanes);
+    for &routine in &used {
+        define_one(&mut cx.backend, routine);
     }
-    for m in [Math::Sin, Math::Cos, Math::Tan].into_iter().filter(|&m| used.iter().any(|used| used.0 == m)) {
+    for m in [Math::Sin, Math::Cos, Math::Tan].into_iter().filter(|&m| used.iter().any(|r| r.needs_far(m))) {
         let mut w = cx.backend.writer(Kind::RareMath, 1, EXACT);
         let x = w.param(El::F64, UNIFORM, SHARED);
         let emit = Emit::new(&cx.backend, w, far_name(m), El::F64);
         let r = far_angle(&emit, m, x);
-        let all = emit.finish(r, Kind::RareMath);
+        let all = emit.finish(&[r], Kind::RareMath);
         all.into_iter().for_each(|(head, w)| cx.backend.define(head, w));
     }
 }
 
-fn define_one<B: Backend>(backend: &mut B, m: Math, el: El, lanes: u32) {
+fn define_one<B: Backend>(backend: &mut B, routine: Routine) {
+    let Routine { what, el, lanes } = routine;
     let mut w = backend.writer(Kind::Math, lanes, EXACT);
-    let params: Vec<Val> = (0..m.arity()).map(|_| w.param(el, lanes > 1, SHARED)).collect();
-    let emit = Emit::new(backend, w, name(m, el, lanes), el);
-    let r = function(&emit, m, &params);
-    let all = emit.finish(r, Kind::Math);
+    let arity = if let What::One(m) = what { m.arity() } else { 1 };
+    let params: Vec<Val> = (0..arity).map(|_| w.param(el, lanes > 1, SHARED)).collect();
+    let emit = Emit::new(backend, w, routine.name(), el);
+    let found: Vals = match what {
+        What::One(m) => std::iter::once(function(&emit, m, &params)).collect(),
+        What::SineAndCosine => sine_and_cosine(&emit, params[0]).into_iter().collect(),
+    };
+    let all = emit.finish(&found, Kind::Math);
     all.into_iter().for_each(|(head, w)| backend.define(head, w));
+}
+
+impl<B: Backend> Emitter<'_, '_, B> {
+    /// Calls a function of `ir::library`.
+    pub(crate) fn library_call(&mut self, what: What, args: &[Val]) -> Vals {
+        let el = args[0].el;
+        let var = args.iter().any(|a| a.var);
+        // The arguments of idle lanes are never rare.
+        let one = Val::bits(el, if el == El::F32 { u64::from(1f32.to_bits()) } else { 1f64.to_bits() });
+        let args: Vals =
+            args.iter().map(|&a| if a.var { self.or_in_idle_lanes(a, one) } else { a }).collect();
+        let args: Vals = args.iter().map(|&a| self.w.fit(a, var)).collect();
+        let routine = Routine { what, el, lanes: if var { self.lanes } else { 1 } };
+        self.cx.used_library.insert(routine);
+        let like = Val { var, ..Val::bits(el, 0) };
+        let results: &[Val] = if what == What::SineAndCosine { &[like, like] } else { &[like] };
+        self.w.call_own(&routine.name(), results, &args)
+    }
+
+    /// Emits a sine or a cosine of which the other function of the same angle has been computed in the region, or will be:
+    /// one call gives both. Returns false for any other instruction.
+    pub(crate) fn angle(&mut self, inst: Inst) -> bool {
+        let f = self.f;
+        let data = &f.insts[inst];
+        let other = match data.op {
+            Op::Math(Math::Sin) => Math::Cos,
+            Op::Math(Math::Cos) => Math::Sin,
+            _ => return false,
+        };
+        if let Some(known) = self.angles.remove(&data.results[0]) {
+            self.set(data.results[0], &known);
+            return true;
+        }
+        let x = data.args[0];
+        let is_float = matches!(self.ts.scalar_of(f.ty(x)), Some(Scalar::F32 | Scalar::F64));
+        let all = &self.nesting.analyses;
+        let partner = all.uses().of_value(x).iter().find_map(|at| match *at {
+            Use::Operand(i, _) => {
+                (f.insts[i].op == Op::Math(other) && all.home(i) == all.home(inst)).then_some(i)
+            }
+            Use::Result(..) => None,
+        });
+        let Some(partner) = partner.filter(|_| B::PAIRS_ANGLES && is_float) else { return false };
+        notes::event(self, Event::Mathematics, 1);
+        let pairs: Vec<Vals> =
+            self.get(x).into_iter().map(|x| self.library_call(What::SineAndCosine, &[x])).collect();
+        let is_sine = data.op == Op::Math(Math::Sin);
+        let own = pairs.iter().map(|pair| pair[usize::from(!is_sine)]).collect::<Vals>();
+        let others = pairs.iter().map(|pair| pair[usize::from(is_sine)]).collect();
+        self.angles.insert(f.insts[partner].results[0], others);
+        self.set(data.results[0], &own);
+        true
+    }
 }
 
 /// Emits the operations of a function.
@@ -79,11 +164,11 @@ impl<'b, B: Backend> Emit<'b, B> {
         if self.single() { El::I32 } else { El::I64 }
     }
 
-    /// Returns `r` from the function that is being written.
-    fn end(&self, r: Val) {
+    /// Returns numbers from the function that is being written.
+    fn end(&self, found: &[Val]) {
         let mut w = self.w();
-        let r = w.fit(r, self.var());
-        w.give(&[r]);
+        let found: Vals = found.iter().map(|&r| w.fit(r, self.var())).collect();
+        w.give(&found);
     }
 
     /// The function of a large angle, which is one number.
@@ -106,17 +191,17 @@ impl<'b, B: Backend> Emit<'b, B> {
             let r = self.far_angle(m, one);
             all = self.w().with_lane(all, lane, r);
         }
-        self.end(all);
-        let name = format!("{}_elsewhere", self.name);
+        self.end(&[all]);
+        let name = format!("{}_{}_elsewhere", self.name, m.name());
         let head = Head { name: name.clone(), kind: Kind::RareMath };
         self.far.borrow_mut().push((head, self.w.replace(outer)));
         let like = Val { var: true, ..Val::bits(self.el, 0) };
         self.w().call_own(&name, &[like], &[x])[0]
     }
 
-    /// Ends the function, which returns `r`; gives the functions to define.
-    fn finish(self, r: Val, kind: Kind) -> Vec<(Head, B::Writer)> {
-        self.end(r);
+    /// Ends the function, which returns these numbers; gives the functions to define.
+    fn finish(self, found: &[Val], kind: Kind) -> Vec<(Head, B::Writer)> {
+        self.end(found);
         let mut all = self.far.into_inner();
         all.push((Head { name: self.name, kind }, self.w.into_inner()));
         all
@@ -221,7 +306,7 @@ impl<B: Backend> Ops for Emit<'_, B> {
         let params = x.map(|_| self.w().param(self.el, self.var(), SHARED));
         let r = far(params);
         let name = format!("{}_far{}", self.name, self.far.borrow().len());
-        self.end(r);
+        self.end(&[r]);
         let head = Head { name: name.clone(), kind: Kind::RareMath };
         self.far.borrow_mut().push((head, self.w.replace(outer)));
         let w = &mut *self.w();

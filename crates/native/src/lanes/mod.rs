@@ -112,7 +112,7 @@ pub struct ModuleCx<'m, B> {
     /// The functions.
     pub backend: B,
     /// The functions of `ir::library` that are called.
-    pub(crate) used_library: indexmap::IndexSet<(ir::Math, El, u32), rustc_hash::FxBuildHasher>,
+    pub(crate) used_library: indexmap::IndexSet<library::Routine, rustc_hash::FxBuildHasher>,
 }
 
 impl<'m, B: Backend> ModuleCx<'m, B> {
@@ -187,6 +187,8 @@ pub(crate) struct Emitter<'a, 'm, B: Backend> {
     uses: SecondaryMap<ir::Value, u32>,
     /// The memory in which addresses and numbers are passed to helpers, if it was needed.
     handed: Option<(Val, Val)>,
+    /// Sines and cosines that were computed with the other function of the same angle.
+    angles: FxHashMap<ir::Value, operand::Vals>,
     /// For counters of loops that all lanes leave together: the number of trips left after the current one.
     trips_left: FxHashMap<ir::Value, Val>,
     /// The accesses that are emitted together.
@@ -236,6 +238,7 @@ impl<'a, 'm, B: Backend> Emitter<'a, 'm, B> {
             keeps_mask: false,
             uses: ir::walk::use_counts(f),
             handed: None,
+            angles: FxHashMap::default(),
             trips_left: FxHashMap::default(),
             rows: Default::default(),
         };

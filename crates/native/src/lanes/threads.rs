@@ -190,7 +190,7 @@ impl<'m, B: Backend> Assembler<'m> for Emitter<'_, 'm, B> {
         let left = data.args.get(1).filter(|_| data.op == Op::Sub).and_then(|v| self.trips_left.get(v));
         match left.copied() {
             Some(left) => self.set(data.results[0], &[left]),
-            None => return self.in_row(inst),
+            None => return Ok(self.angle(inst) || self.in_row(inst)?),
         }
         Ok(true)
     }

@@ -1,6 +1,6 @@
 //! Sines, cosines and tangents of floats, and their inverse functions.
 
-use super::super::number::{Integer, Number};
+use super::super::number::{Integer, Number, Truth};
 use super::super::ops::Ops;
 use super::super::powers::{Pair, sum_below};
 use super::polynomials::{ASIN, ATAN, COS, FAR, PIO2, SIN};
@@ -76,32 +76,74 @@ fn quotient<'o, O: Ops>((top, top_low): Pair<'o, O>, (under, under_low): Pair<'o
     rest.fma(inverse, t)
 }
 
+/// The sine and the cosine of an angle, as [`circular`] gives them, to the bit.
+#[inline(always)]
+pub(in super::super) fn sine_and_cosine<O: Ops>(x: Number<'_, O>) -> [Number<'_, O>; 2] {
+    let near = x.abs().at_most(FAR);
+    let turns = Turns::of(x);
+    let rest = turns.rest();
+    [Math::Sin, Math::Cos].map(|m| x.elsewhere(m, near, turns.turned(m, x, rest)))
+}
+
 /// The function of an angle of at most [`FAR`].
 #[inline(always)]
 fn of_turns<'o, O: Ops>(m: Math, x: Number<'o, O>) -> Number<'o, O> {
-    let a = x.abs();
-    // The nearest whole number of quarter turns: the sum with the magic number has no bits for a fraction, and
-    // its lowest bits are those of the whole number.
-    let magic = x.magic().0;
-    let sum = a.fma(std::f64::consts::FRAC_2_PI, x.constant(magic));
-    let (k, quarter) = (sum - magic, sum.bits());
-    // The remainder after the first step is below 1 and a multiple of 2^-24 (or of the unit that `a` is a
-    // multiple of), so that step is exact.
-    let first = (-k).fma(PIO2[0], a);
-    let odd = (quarter & 1).is_not_zero();
+    let turns = Turns::of(x);
     if m == Math::Tan {
-        let (sin, cos) = exact_sine_and_cosine(remainder(first, k));
-        let choose = |a: Pair<'o, O>, b: Pair<'o, O>| (odd.select(a.0, b.0), odd.select(a.1, b.1));
+        let (sin, cos) = exact_sine_and_cosine(remainder(turns.first, turns.k));
+        let choose =
+            |a: Pair<'o, O>, b: Pair<'o, O>| (turns.odd.select(a.0, b.0), turns.odd.select(a.1, b.1));
         let t = quotient(choose(cos, sin), choose(sin, cos));
-        return (t.bits() ^ (((quarter << 31) ^ x.bits()) & SIGN)).of_bits();
+        return (t.bits() ^ (((turns.quarter << 31) ^ x.bits()) & SIGN)).of_bits();
     }
-    let r = (-k).fma(PIO2[2], (-k).fma(PIO2[1], first));
-    let (sin, cos) = (sine(r), cosine(r));
-    let (v, sign): (_, Integer<'o, O>) = match m {
-        Math::Sin => (odd.select(cos, sin), (quarter << 30) ^ x.bits()),
-        _ => (odd.select(sin, cos), (quarter + 1) << 30),
-    };
-    (v.bits() ^ (sign & SIGN)).of_bits()
+    turns.turned(m, x, turns.rest())
+}
+
+/// The magnitude of an angle of at most [`FAR`] in quarter turns.
+#[derive(Clone, Copy)]
+struct Turns<'o, O: Ops> {
+    /// The nearest whole number of quarter turns.
+    k: Number<'o, O>,
+    /// An integer whose lowest bits are those of the whole number.
+    quarter: Integer<'o, O>,
+    /// The whole number is odd.
+    odd: Truth<'o, O>,
+    /// The angle that remains after the first step of the reduction.
+    first: Number<'o, O>,
+}
+
+impl<'o, O: Ops> Turns<'o, O> {
+    #[inline(always)]
+    fn of(x: Number<'o, O>) -> Turns<'o, O> {
+        let a = x.abs();
+        // The nearest whole number of quarter turns: the sum with the magic number has no bits for a fraction, and
+        // its lowest bits are those of the whole number.
+        let magic = x.magic().0;
+        let sum = a.fma(std::f64::consts::FRAC_2_PI, x.constant(magic));
+        let (k, quarter) = (sum - magic, sum.bits());
+        // The remainder after the first step is below 1 and a multiple of 2^-24 (or of the unit that `a` is a
+        // multiple of), so that step is exact.
+        let first = (-k).fma(PIO2[0], a);
+        let odd = (quarter & 1).is_not_zero();
+        Turns { k, quarter, odd, first }
+    }
+
+    /// The sine and the cosine of the angle that remains.
+    #[inline(always)]
+    fn rest(&self) -> [Number<'o, O>; 2] {
+        let r = (-self.k).fma(PIO2[2], (-self.k).fma(PIO2[1], self.first));
+        [sine(r), cosine(r)]
+    }
+
+    /// The sine or cosine of the angle `x`.
+    #[inline(always)]
+    fn turned(&self, m: Math, x: Number<'o, O>, [sin, cos]: [Number<'o, O>; 2]) -> Number<'o, O> {
+        let (v, sign): (_, Integer<'o, O>) = match m {
+            Math::Sin => (self.odd.select(cos, sin), (self.quarter << 30) ^ x.bits()),
+            _ => (self.odd.select(sin, cos), (self.quarter + 1) << 30),
+        };
+        (v.bits() ^ (sign & SIGN)).of_bits()
+    }
 }
 
 /// The angle that remains after the second and third step of the reduction, in two parts.

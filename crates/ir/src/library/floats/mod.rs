@@ -14,6 +14,7 @@ mod exponential;
 mod polynomials;
 mod powers;
 
+pub(super) use angles::sine_and_cosine;
 pub(super) use exponential::{log_of, log_parts};
 
 use super::number::Number;
