@@ -71,12 +71,17 @@ impl Engine<'_> {
     /// Reports a problem if running a function again at a later time would have effects or read changed
     /// memory. It is no problem if the derivative is that of a substitute, as the user asked for that.
     pub(crate) fn check_again(&mut self, of: Func, who: &str) {
-        match self.runs_once(of) {
-            Some(Once { span, why: Why::Effect(what) }) => self.forbid_again(of, who, span, what),
-            Some(Once { span, why: Why::ReadsWritten }) => {
-                self.forbid_again(of, who, span, "reads memory that the program writes");
-            }
-            Some(Once { why: Why::OtherValue, .. }) | None => {}
+        if let Some((span, what)) = self.forbids_again(of) {
+            self.forbid_again(of, who, span, what);
+        }
+    }
+
+    /// What running a function again at a later time would do that it must not, and where.
+    pub(crate) fn forbids_again(&self, of: Func) -> Option<(Span, &'static str)> {
+        match self.runs_once(of)? {
+            Once { span, why: Why::Effect(what) } => Some((span, what)),
+            Once { span, why: Why::ReadsWritten } => Some((span, "reads memory that the program writes")),
+            Once { why: Why::OtherValue, .. } => None,
         }
     }
 

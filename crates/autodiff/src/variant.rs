@@ -91,7 +91,14 @@ impl Engine<'_> {
 
     /// Makes the forward derivative of the transpose of a variant from the forward derivative of the function.
     fn jvp_of_transpose(&mut self, func: Func, variant: Func, rule: Func) -> Option<Func> {
-        self.check_again(rule, "a further derivative");
+        if let Some((span, what)) = self.forbids_again(rule) {
+            let name = self.user_name(variant);
+            let message = format!(
+                "the derivative of reverse mode through '{name}' would run its forward derivative again, and that {what}"
+            );
+            self.problem(span, "E0918", message);
+            return None;
+        }
         let Function { params, results, .. } = self.module.funcs[variant].clone();
         let rule = self.transposed_rule(rule, &params, &results)?;
         let transpose = self.module.funcs[func].clone();
