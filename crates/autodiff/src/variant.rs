@@ -89,14 +89,20 @@ impl Engine<'_> {
         self.derive_transposes(reached.iter());
     }
 
+    /// Reports a problem, and returns false, if a function that a derivative of a variant's transpose would run again, at a
+    /// later time, must not run then.
+    fn may_run_again(&mut self, variant: Func, func: Func, who: &str) -> bool {
+        let Some((span, what)) = self.forbids_again(func) else { return true };
+        let name = self.user_name(variant);
+        let message =
+            format!("the derivative of reverse mode through '{name}' would run {who} again, and that {what}");
+        self.problem(span, "E0918", message);
+        false
+    }
+
     /// Makes the forward derivative of the transpose of a variant from the forward derivative of the function.
     fn jvp_of_transpose(&mut self, func: Func, variant: Func, rule: Func) -> Option<Func> {
-        if let Some((span, what)) = self.forbids_again(rule) {
-            let name = self.user_name(variant);
-            let message = format!(
-                "the derivative of reverse mode through '{name}' would run its forward derivative again, and that {what}"
-            );
-            self.problem(span, "E0918", message);
+        if !self.may_run_again(variant, rule, "its forward derivative") {
             return None;
         }
         let Function { params, results, .. } = self.module.funcs[variant].clone();
@@ -165,6 +171,9 @@ impl Engine<'_> {
     /// Makes the backward derivative of the transpose of a variant from the backward derivative of the function.
     fn vjp_of_transpose(&mut self, func: Func, variant: Func) -> Option<Func> {
         let Origin::Variant(plain) = self.module.funcs[variant].origin else { return None };
+        if !self.may_run_again(variant, plain, "it") {
+            return None;
+        }
         let Function { params, results, span, .. } = self.module.funcs[variant].clone();
         let backward = self.backward(variant, span)?;
         let transpose = self.module.funcs[func].clone();

@@ -36,7 +36,8 @@ const PLACE: usize = 2;
 /// A function that is not longer than this number of pieces, values that are made counted, too, is not split, if it has no
 /// more than [`BLOCKS`] blocks.
 const WHOLE: usize = 40;
-/// See [`WHOLE`]; more, if pieces are longer than [`LENGTH`]. Where values live through many blocks, LLVM's time grows with the product.
+/// See [`WHOLE`]; more, if pieces are longer than [`LENGTH`]. Where values live through many blocks, LLVM's time grows with
+/// the product.
 const BLOCKS: usize = 512;
 /// The attribute of pieces without loops, which are compiled in the fastest way if the text is large.
 pub(crate) const STRAIGHT: &str = "pullback-straight";
