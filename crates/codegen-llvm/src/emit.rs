@@ -46,7 +46,7 @@ impl lanes::Backend for Llvm {
     const THREADS_JUMPS: bool = false;
     const UNROLLS: bool = false;
     const TESTS_BEFORE: bool = true;
-    const PAIRS_ANGLES: bool = false;
+    const PAIRED_BYTES: u32 = 0;
     const MASKS_LEFT_OVER: bool = true;
 
     fn writer(&self, kind: Kind, lanes: u32, fast: bool) -> Writer {

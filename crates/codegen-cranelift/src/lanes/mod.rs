@@ -107,7 +107,8 @@ impl lanes::Backend for Unit {
     const THREADS_JUMPS: bool = true;
     const UNROLLS: bool = true;
     const TESTS_BEFORE: bool = false;
-    const PAIRS_ANGLES: bool = true;
+    // Eight registers.
+    const PAIRED_BYTES: u32 = 128;
     const MASKS_LEFT_OVER: bool = false;
 
     fn writer(&self, kind: Kind, lanes: u32, _: bool) -> Writer {

@@ -112,7 +112,10 @@ impl<B: Backend> Emitter<'_, '_, B> {
             return true;
         }
         let x = data.args[0];
-        let is_float = matches!(self.ts.scalar_of(f.ty(x)), Some(Scalar::F32 | Scalar::F64));
+        let is_paired = match self.ts.scalar_of(f.ty(x)) {
+            Some(s @ (Scalar::F32 | Scalar::F64)) => 2 * self.lanes * s.bits() / 8 <= B::PAIRED_BYTES,
+            _ => false,
+        };
         let all = &self.nesting.analyses;
         let partner = all.uses().of_value(x).iter().find_map(|at| match *at {
             Use::Operand(i, _) => {
@@ -120,7 +123,7 @@ impl<B: Backend> Emitter<'_, '_, B> {
             }
             Use::Result(..) => None,
         });
-        let Some(partner) = partner.filter(|_| B::PAIRS_ANGLES && is_float) else { return false };
+        let Some(partner) = partner.filter(|_| is_paired) else { return false };
         notes::event(self, Event::Mathematics, 1);
         let pairs: Vec<Vals> =
             self.get(x).into_iter().map(|x| self.library_call(What::SineAndCosine, &[x])).collect();

@@ -69,8 +69,9 @@ pub trait Backend {
     /// See [`Instructions::TESTS_BEFORE`](crate::emit::Instructions::TESTS_BEFORE).
     const TESTS_BEFORE: bool;
 
-    /// The sine and the cosine of one number are one call. It is worth nothing where calls are inlined and merged.
-    const PAIRS_ANGLES: bool;
+    /// The sine and the cosine of one number are one call if the results have at most this number of bytes. It is worth
+    /// nothing where calls are inlined and merged.
+    const PAIRED_BYTES: u32;
     /// Threads that are left over, fewer than there are lanes, run under a mask, rather than one at a time.
     const MASKS_LEFT_OVER: bool;
 
