@@ -124,9 +124,10 @@ impl<B: Backend> Emitter<'_, '_, B> {
             Use::Result(..) => None,
         });
         let Some(partner) = partner.filter(|_| is_paired) else { return false };
-        notes::event(self, Event::Mathematics, 1);
+        let angles = self.get(x);
+        notes::event(self, Event::Mathematics, 2 * angles.len() as u64);
         let pairs: Vec<Vals> =
-            self.get(x).into_iter().map(|x| self.library_call(What::SineAndCosine, &[x])).collect();
+            angles.into_iter().map(|x| self.library_call(What::SineAndCosine, &[x])).collect();
         let is_sine = data.op == Op::Math(Math::Sin);
         let own = pairs.iter().map(|pair| pair[usize::from(!is_sine)]).collect::<Vals>();
         let others = pairs.iter().map(|pair| pair[usize::from(is_sine)]).collect();
