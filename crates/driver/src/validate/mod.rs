@@ -143,6 +143,7 @@ impl Validator {
     /// Validates what the backends' own passes make of a module.
     pub(crate) fn backends(&mut self, module: &Module) {
         let made = [
+            #[cfg(feature = "llvm")]
             ("unroll-and-jam", opt::for_lanes(module, crate::device::WAYS)),
             ("copy-forwarding", opt::for_devices(module)),
         ];
