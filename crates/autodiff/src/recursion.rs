@@ -76,7 +76,7 @@ impl Engine<'_> {
         }
     }
 
-    /// What running a function again at a later time would do that it must not, and where.
+    /// The effect that forbids to run a function again at a later time, and its location.
     pub(crate) fn forbids_again(&self, of: Func) -> Option<(Span, &'static str)> {
         match self.runs_once(of)? {
             Once { span, why: Why::Effect(what) } => Some((span, what)),
