@@ -9,20 +9,23 @@ use crate::report::{self, Stop};
 
 pub(crate) fn check(args: &CheckArgs) -> u8 {
     report::finish(&args.source, args.json, |session| {
-        let (mut diagnostics, mut kept) = (Vec::new(), Vec::new());
+        let (mut diagnostics, mut kept) = (Vec::new(), checkpoints::Checkpoints::default());
         for file in std::iter::once(&args.source.file).chain(&args.more) {
             let found = match args.report_checkpoints {
                 true => pipeline::check_and_report(session, file),
-                false => pipeline::check(session, file).map(|diagnostics| (diagnostics, Vec::new())),
+                false => {
+                    pipeline::check(session, file).map(|found| (found, checkpoints::Checkpoints::default()))
+                }
             };
             match found {
-                Ok((own, values)) => {
+                Ok((own, found)) => {
                     #[cfg(feature = "gpu")]
                     if let Some(target) = args.target.filter(|_| !pipeline::has_errors(&own)) {
                         diagnostics.extend(driver::gpu::refusals(session, file, target)?);
                     }
                     diagnostics.extend(own);
-                    kept.extend(values);
+                    kept.values.extend(found.values);
+                    kept.loops.extend(found.loops);
                 }
                 // What was found before is shown all the same; JSON is one object.
                 Err(error) => {

@@ -9,7 +9,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::Options;
 use crate::activity::Activity;
-use crate::results::{Footprint, Halves, KeptValue, Marks, Problem, Steps, Unzipped};
+use crate::results::{Checkpoints, Footprint, Halves, Marks, Problem, Steps, Unzipped};
 use crate::shape::{Mask, Mode, Shape};
 
 /// The maximum number of instructions in the derivatives of a program, before inlining and other
@@ -52,7 +52,7 @@ pub(crate) struct Found {
     /// Calls in forward mode of functions that have only a backward derivative.
     pub(crate) lost: Vec<crate::lost::Lost>,
     /// The report of kept values, if it was requested.
-    pub(crate) kept: Option<Vec<KeptValue>>,
+    pub(crate) kept: Option<Checkpoints>,
     /// The results of all steps, if they were requested.
     pub(crate) steps: Option<Steps>,
     /// The footprint of each primal half, with the user function or segment that it derives from.
@@ -70,6 +70,10 @@ pub(crate) struct Made {
     pub(crate) transposed: FxHashMap<Func, Func>,
     pub(crate) forwards: FxHashMap<Func, Option<Func>>,
     pub(crate) backwards: FxHashMap<Func, Option<Func>>,
+    /// The loops that are reversed with a bounded number of states, by the function that runs them.
+    pub(crate) binomials: FxHashMap<Func, crate::segment::Binomial>,
+    /// See [`crate::segment`].
+    pub(crate) split: Option<Func>,
     /// The halves that backward derivatives call.
     pub(crate) halves: FxHashMap<Func, Halves>,
     pub(crate) unmarked: crate::results::Unmarked,

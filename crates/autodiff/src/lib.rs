@@ -78,7 +78,8 @@ use ir::{Func, Module, Span};
 
 pub use direction::enter;
 use engine::Engine;
-pub use results::{KeptValue, Problem, Residual, Step, Steps, Unzipped};
+pub use results::{Checkpoints, KeptValue, Problem, Residual, SegmentedLoop, Step, Steps, Unzipped};
+pub use segment::{repetitions, runs};
 pub use shape::Mode;
 
 /// Options for [`differentiate`].
@@ -108,8 +109,8 @@ pub struct Report {
     pub problems: Vec<Problem>,
     /// Warnings: derivatives that were made but should not be relied on.
     pub warnings: Vec<Problem>,
-    /// The values that reverse mode keeps, if [`Options::report_kept`] is set.
-    pub kept: Vec<KeptValue>,
+    /// What reverse mode keeps, if [`Options::report_kept`] is set.
+    pub kept: Checkpoints,
     /// The bytes that reverse mode keeps for each function in [`Options::measured`]; `None` for a function
     /// without a derivative.
     pub memory: Vec<Option<Memory>>,
@@ -140,7 +141,7 @@ pub fn differentiate(module: &mut Module, options: &Options) -> Vec<Problem> {
 /// reverse mode keeps.
 pub fn differentiate_with_report(module: &mut Module, options: &Options) -> Report {
     let mut engine = Engine::new(module);
-    engine.found.kept = options.report_kept.then(Vec::new);
+    engine.found.kept = options.report_kept.then(Checkpoints::default);
     engine.options = options.clone();
     let memory = options.measured.iter().map(|&f| engine.memory(f)).collect();
     // A report needs the halves.

@@ -106,11 +106,12 @@ impl Engine<'_> {
         if self.facts.cycles.closes(self.module, caller, callee) {
             return true;
         }
-        if self.facts.cycles.is_recursive(self.module, callee) {
+        let is_preferred = self.module.funcs[callee].checkpoint.prefer == Prefer::Recompute;
+        if !is_preferred && self.facts.cycles.is_recursive(self.module, callee) {
             return false;
         }
         let is_bush = self.is_bush(callee);
-        if self.module.funcs[callee].checkpoint.prefer != Prefer::Recompute && !is_bush {
+        if !is_preferred && !is_bush {
             return false;
         }
         match self.runs_once(callee) {

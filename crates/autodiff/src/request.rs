@@ -411,8 +411,14 @@ impl Engine<'_> {
         let declared = self.declare_backward(func);
         if self.facts.cycles.is_recursive(self.module, func) {
             if let Some(once) = self.runs_once(func) {
-                let message = format!("'{}' is recursive and {}", self.user_name(func), once.in_reverse());
-                self.problem(once.span, "E0913", message);
+                let (code, message) = match self.is_segment(func) {
+                    true => ("E0914", format!("a loop with [CheckpointStates] {}", once.in_reverse())),
+                    false => (
+                        "E0913",
+                        format!("'{}' is recursive and {}", self.user_name(func), once.in_reverse()),
+                    ),
+                };
+                self.problem(once.span, code, message);
                 return None;
             }
             self.made.backwards.insert(func, Some(declared));

@@ -121,6 +121,28 @@ pub struct KeptValue {
     pub reason: &'static str,
 }
 
+/// The report of what reverse mode keeps.
+#[derive(Clone, Debug, Default)]
+pub struct Checkpoints {
+    /// The values that are kept.
+    pub values: Vec<KeptValue>,
+    /// The loops of which some states are kept, and the trips in between run again.
+    pub loops: Vec<SegmentedLoop>,
+}
+
+/// A loop that is reversed in segments.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SegmentedLoop {
+    /// The user's function.
+    pub function: String,
+    /// The location of the loop.
+    pub span: Span,
+    /// The states that are kept.
+    pub checkpoint: ir::Checkpoint,
+    /// The maximum number of trips, if there is a bound.
+    pub trips: Option<u64>,
+}
+
 /// The parts of the memory that a function keeps.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Footprint {

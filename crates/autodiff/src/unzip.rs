@@ -73,7 +73,7 @@ impl Engine<'_> {
         }
         if let Some(list) = &mut self.found.kept {
             let name = &self.module.funcs[origin].name;
-            list.extend(report(self.module, &src, name, &kept));
+            list.values.extend(report(self.module, &src, name, &kept));
         }
 
         let base = src.name.strip_suffix("_marked").unwrap_or(&src.name).to_string();

@@ -317,7 +317,7 @@ impl Kernels {
 /// If derivatives are marked: the outermost loops that values are kept of.
 fn loops(compiled: &pipeline::Compiled) -> Vec<ir::Span> {
     let mut loops: Vec<ir::Span> =
-        compiled.kept.iter().filter_map(|kept| kept.loops.first().copied()).collect();
+        compiled.kept.values.iter().filter_map(|kept| kept.loops.first().copied()).collect();
     loops.sort_unstable_by_key(|span| (span.file, span.start));
     loops.dedup();
     loops

@@ -1,35 +1,33 @@
 //! Prints the values that reverse mode keeps: a paragraph for each of the user's functions, a line for each
-//! value.
+//! value and for each loop that is reversed in segments.
 
 use std::fmt::Write;
 
-use autodiff::KeptValue;
+pub use autodiff::Checkpoints;
+use autodiff::{KeptValue, SegmentedLoop, repetitions, runs};
+use ir::Checkpoint;
 use syntax::Sources;
 
 use crate::error::source_span;
 
 /// The report of `--report-checkpoints`.
-pub fn text(sources: &Sources, kept: &[KeptValue]) -> String {
+pub fn text(sources: &Sources, kept: &Checkpoints) -> String {
     let mut functions: Vec<&str> = Vec::new();
-    let is_library = |value: &KeptValue| {
-        let file = sources.files.get(source_span(value.span).file.0 as usize);
+    let is_library = |span: ir::Span| {
+        let file = sources.files.get(source_span(span).file.0 as usize);
         file.is_some_and(|f| f.path.starts_with("core/"))
     };
-    for value in kept.iter().filter(|v| !is_library(v)) {
-        if !functions.contains(&value.function.as_str()) {
-            functions.push(&value.function);
+    let values = kept.values.iter().filter(|v| !is_library(v.span)).map(|v| v.function.as_str());
+    let loops = kept.loops.iter().filter(|l| !is_library(l.span)).map(|l| l.function.as_str());
+    for function in values.chain(loops) {
+        if !functions.contains(&function) {
+            functions.push(function);
         }
     }
     let mut out = String::new();
     for function in functions {
-        let mut values: Vec<&KeptValue> = Vec::new();
-        for value in kept.iter().filter(|k| k.function == function) {
-            // A function that is differentiated for several sets of parameters keeps the same values for each
-            // of them.
-            if !values.contains(&value) {
-                values.push(value);
-            }
-        }
+        // A function that is differentiated for several sets of parameters keeps the same values for each of them.
+        let values = distinct(kept.values.iter().filter(|k| k.function == function));
         // Writing to a string cannot fail.
         let _ = writeln!(out, "checkpoints of `{function}`");
         let mut per_trip = 0;
@@ -39,6 +37,9 @@ pub fn text(sources: &Sources, kept: &[KeptValue]) -> String {
             if value.loops.is_empty() { once += value.bytes } else { per_trip += value.bytes }
         }
         let _ = writeln!(out, "  in all: {} once, {} for each trip", bytes(once), bytes(per_trip));
+        for of in distinct(kept.loops.iter().filter(|l| l.function == function)) {
+            let _ = writeln!(out, "  {}", segments(sources, of));
+        }
     }
     if out.is_empty() {
         out.push_str(
@@ -46,6 +47,45 @@ pub fn text(sources: &Sources, kept: &[KeptValue]) -> String {
         );
     }
     out
+}
+
+fn distinct<'a, T: PartialEq>(all: impl Iterator<Item = &'a T>) -> Vec<&'a T> {
+    let mut list: Vec<&T> = Vec::new();
+    for item in all {
+        if !list.contains(&item) {
+            list.push(item);
+        }
+    }
+    list
+}
+
+/// Describes how a loop is reversed in segments.
+fn segments(sources: &Sources, of: &SegmentedLoop) -> String {
+    let span = source_span(of.span);
+    let line = sources.line_column(span.file, span.start).0;
+    let how = match of.checkpoint {
+        Checkpoint::Every(n) => format!("a state every {n} trips: each trip runs at most twice"),
+        Checkpoint::Root => {
+            "as many states as the root of twice the number of trips: each trip runs at most twice".into()
+        }
+        Checkpoint::States(states) => {
+            let times = match of.trips {
+                Some(trips) => format!(
+                    "each of {trips} trips runs at most {} times, {:.2} times on average",
+                    repetitions(states, trips),
+                    runs(states, trips) as f64 / trips.max(1) as f64
+                ),
+                None => {
+                    let upto: Vec<String> = [1_000, 1_000_000, 1_000_000_000]
+                        .map(|trips| format!("{} times of {trips}", repetitions(states, trips)))
+                        .into();
+                    format!("a trip runs at most {}", upto.join(", "))
+                }
+            };
+            format!("at most {states} states at a time: {times}")
+        }
+    };
+    format!("the loop at line {line} is reversed in segments, with {how}")
 }
 
 fn line(sources: &Sources, value: &KeptValue) -> String {

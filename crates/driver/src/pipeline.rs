@@ -125,7 +125,7 @@ pub struct Compiled {
     /// Warnings of this compilation.
     pub warnings: Vec<Diagnostic>,
     /// The values that reverse mode keeps, if they were requested.
-    pub kept: Vec<autodiff::KeptValue>,
+    pub kept: autodiff::Checkpoints,
     /// For each requested function, the number of bytes that reverse mode keeps, if they were requested.
     pub memory: Vec<Option<autodiff::Memory>>,
 }
@@ -551,7 +551,7 @@ impl Loaded {
         let mut validator = validation.map(|validation| validation.validator(self, &module, &optimise));
         opt::before_ad_observed(&mut module, &optimise, observer(&mut validator));
         verify(&module, "opt::before_ad")?;
-        let (mut kept, mut memory) = (Vec::new(), Vec::new());
+        let (mut kept, mut memory) = (autodiff::Checkpoints::default(), Vec::new());
         if !options.no_autodiff {
             let mut asked = autodiff::Options::default();
             let warns = self.program.ast.warnings.warns(UNBOUNDED);
@@ -576,9 +576,9 @@ impl Loaded {
                 validator.differentiated(steps);
             }
             (kept, memory) = (found.kept, found.memory);
-            self.program.diagnostics.extend(unbounded_kept(&unbounded, &kept));
+            self.program.diagnostics.extend(unbounded_kept(&unbounded, &kept.values));
             if !options.report_checkpoints {
-                kept.clear();
+                kept = autodiff::Checkpoints::default();
             }
             self.program.diagnostics.extend(found.problems.into_iter().map(problem));
             let warnings = found.warnings.into_iter().map(problem);
@@ -645,11 +645,11 @@ pub fn check(session: &mut Session, path: &Path) -> Result<Vec<Diagnostic>, Erro
     Ok(check_with(session, path, &Options::default())?.0)
 }
 
-/// Like [`check()`], and returns the values that reverse mode keeps for each differentiable function.
+/// Like [`check()`], and returns what reverse mode keeps for each differentiable function.
 pub fn check_and_report(
     session: &mut Session,
     path: &Path,
-) -> Result<(Vec<Diagnostic>, Vec<autodiff::KeptValue>), Error> {
+) -> Result<(Vec<Diagnostic>, autodiff::Checkpoints), Error> {
     check_with(session, path, &Options { report_checkpoints: true, ..Options::default() })
 }
 
@@ -657,11 +657,11 @@ fn check_with(
     session: &mut Session,
     path: &Path,
     options: &Options,
-) -> Result<(Vec<Diagnostic>, Vec<autodiff::KeptValue>), Error> {
+) -> Result<(Vec<Diagnostic>, autodiff::Checkpoints), Error> {
     let options = Options { only_diagnostics: true, ..options.clone() };
     let (mut diagnostics, kept) = match load(session, path)?.check_with(&options) {
         Ok(compiled) => (compiled.warnings, compiled.kept),
-        Err(Failure::Program(diagnostics)) => (diagnostics, Vec::new()),
+        Err(Failure::Program(diagnostics)) => (diagnostics, autodiff::Checkpoints::default()),
         Err(Failure::Other(error)) => return Err(error),
     };
     diagnostics.retain(|d| session.is_shown(d));

@@ -85,6 +85,11 @@ pub const ATTRIBUTES: &[AttributeDoc] = &[
         "On a loop: reverse mode keeps the state after every `n` trips, and runs the trips in between again. Without a number, it keeps about the square root of the number of trips.",
     ),
     doc(
+        "CheckpointStates",
+        "(n)",
+        "On a loop: reverse mode keeps at most `n` states of it at any time, and runs trips as often as that takes.",
+    ),
+    doc(
         "CheckpointBudget",
         "(bytes)",
         "Reverse mode keeps at most this number of bytes for a call of the function.",

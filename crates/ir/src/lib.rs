@@ -40,7 +40,9 @@ pub use function::{
 };
 pub use memory::{MatrixOrder, MemData, MemTypes, Place, Placement, Selection};
 pub use module::{Entry, GlobalData, Module, Residuals, Space, Witness};
-pub use ops::{AtomicOp, Builtin, DerivativeOp, Factors, LoopInfo, Math, Op, Path, Rest, Step, WAVE_LANES};
+pub use ops::{
+    AtomicOp, Builtin, Checkpoint, DerivativeOp, Factors, LoopInfo, Math, Op, Path, Rest, Step, WAVE_LANES,
+};
 pub use spec::{Class, Kind, Linearity, Spec, Typing};
 pub use types::{Scalar, Type, TypeData, Types};
 

@@ -254,11 +254,21 @@ pub struct LoopInfo {
     pub max_iters: Option<u32>,
     /// `[ForceUnroll]`.
     pub unroll: bool,
-    /// `[Checkpoint(n)]`: reverse mode keeps the state every `n` trips and recomputes the trips in between; 0
-    /// leaves the number open. Only differentiation looks at it.
-    pub checkpoint: Option<u32>,
+    /// The states of which trips reverse mode keeps. Only differentiation looks at it.
+    pub checkpoint: Option<Checkpoint>,
     /// The counter of a `for` counts down. Set by the last of the passes, on loops that reverse others.
     pub down: bool,
+}
+
+/// The trips of a loop whose states reverse mode keeps, to recompute the trips in between.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Checkpoint {
+    /// `[Checkpoint]`: about as many as the square root of the number of trips, so that each trip runs twice.
+    Root,
+    /// `[Checkpoint(n)]`: every `n`th one.
+    Every(u32),
+    /// `[CheckpointStates(n)]`: at most `n` at once, so that trips run as often as that takes.
+    States(u32),
 }
 
 /// A place within an element of memory: from the element's type to a leaf.

@@ -14,7 +14,7 @@ use crate::entities::{Func, Global, Inst, MemType, Region, Value};
 use crate::function::{Function, Inline, InstData, Prefer, Slot};
 use crate::memory::{MatrixOrder, MemData, Placement};
 use crate::module::{GlobalData, Module, Space};
-use crate::ops::{LoopInfo, Op, Path, Step, WAVE_LANES};
+use crate::ops::{Checkpoint, LoopInfo, Op, Path, Step, WAVE_LANES};
 use crate::pipeline::{Pipeline, Varying};
 use crate::scalar;
 use crate::types::{Scalar, Type, TypeData, Types};
@@ -523,7 +523,12 @@ fn path_text(path: &Path) -> String {
 
 fn loop_text(info: &LoopInfo) -> String {
     let bound = info.max_iters.map(|n| format!(" max_iters({n})")).unwrap_or_default();
-    let kept = info.checkpoint.map(|n| format!(" checkpoint({n})")).unwrap_or_default();
+    let kept = match info.checkpoint {
+        None => String::new(),
+        Some(Checkpoint::Root) => " checkpoint".to_string(),
+        Some(Checkpoint::Every(n)) => format!(" checkpoint({n})"),
+        Some(Checkpoint::States(n)) => format!(" checkpoint(states {n})"),
+    };
     let (unroll, down) = (if info.unroll { " unroll" } else { "" }, if info.down { " down" } else { "" });
     format!("{bound}{unroll}{kept}{down}")
 }

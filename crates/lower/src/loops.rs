@@ -7,7 +7,7 @@
 
 use check::tables::Meaning;
 use check::types::TyKind;
-use ir::{LoopInfo, Op, Region, Scalar, Value};
+use ir::{Checkpoint, LoopInfo, Op, Region, Scalar, Value};
 use syntax::ast::{Attribute, BinaryOp, DeclKind, ExprKind, Modifiers, StmtKind};
 use syntax::{DeclId, ExprId, StmtId};
 
@@ -57,18 +57,32 @@ impl Body<'_, '_, '_> {
         }
     }
 
-    /// The attributes `[MaxIters(n)]`, `[ForceUnroll]` and `[Checkpoint(n)]` of a loop.
+    /// The attributes `[MaxIters(n)]`, `[ForceUnroll]`, `[Checkpoint(n)]` and `[CheckpointStates(n)]` of a loop.
     fn loop_info(&mut self, stmt: StmtId) -> LoopInfo {
         let mut info = LoopInfo::default();
         for attribute in self.lw.program.ast.stmts[stmt].attributes.clone() {
             match self.lw.program.ast.name(attribute.name) {
                 "MaxIters" => info.max_iters = self.number_in(&attribute),
                 "ForceUnroll" => info.unroll = true,
-                "Checkpoint" => info.checkpoint = Some(self.number_in(&attribute).unwrap_or(0)),
+                "Checkpoint" if attribute.args.is_empty() => info.checkpoint = Some(Checkpoint::Root),
+                "Checkpoint" => info.checkpoint = self.positive_in(&attribute).map(Checkpoint::Every),
+                "CheckpointStates" => info.checkpoint = self.positive_in(&attribute).map(Checkpoint::States),
                 _ => {}
             }
         }
         info
+    }
+
+    /// The number of an attribute, which must be positive.
+    fn positive_in(&mut self, attribute: &Attribute) -> Option<u32> {
+        let n = self.number_in(attribute).filter(|&n| n > 0);
+        if n.is_none() {
+            let name = self.lw.program.ast.name(attribute.name);
+            let message =
+                format!("`[{name}(n)]` needs a positive number that is known when the program is compiled");
+            self.lw.error("E0924", attribute.span, message);
+        }
+        n
     }
 
     fn number_in(&mut self, attribute: &Attribute) -> Option<u32> {

@@ -332,6 +332,10 @@ impl Generator {
                 let n = 1 + self.rng.below(3);
                 self.writer.line(&format!("[Checkpoint({n})]"));
             }
+            2 => {
+                let n = 1 + self.rng.below(3);
+                self.writer.line(&format!("[CheckpointStates({n})]"));
+            }
             _ => {}
         }
     }

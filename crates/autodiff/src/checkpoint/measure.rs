@@ -57,7 +57,8 @@ impl Engine<'_> {
                 match data.op {
                     Op::Call(callee) => {
                         if let Some(segment) = self.segment_of(callee) {
-                            footprint.segments.push(segment);
+                            // What a segment's own segments keep is counted with it.
+                            footprint.segments.extend(Some(segment).filter(|&segment| segment != owner));
                         } else if !sides.linear.contains(inst) {
                             footprint.parts.push(part(What::Stacks(callee), &around));
                         }
@@ -86,6 +87,8 @@ impl Engine<'_> {
                 total.bytes = total.bytes.saturating_add(largest.bytes);
                 total.unknown = total.unknown.or(largest.unknown);
             }
+            let in_calls = self.made.binomials.get(&func).map_or(0, |binomial| binomial.in_calls());
+            total.bytes = total.bytes.saturating_add(in_calls);
             if total.bytes >= most.bytes {
                 most = total;
             }

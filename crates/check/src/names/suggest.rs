@@ -12,7 +12,7 @@ use crate::types::{Scalar, Ty};
 const ATTRIBUTES: &str = "Differentiable ForwardDifferentiable BackwardDifferentiable MaybeDifferentiable \
     TreatAsDifferentiable ForwardDerivative ForwardDerivativeOf BackwardDerivative \
     BackwardDerivativeOf PrimalSubstitute PrimalSubstituteOf DerivativeMember NoDiffThis \
-    deriv_method PreferRecompute PreferCheckpoint Checkpoint CheckpointBudget MaxIters ForceUnroll \
+    deriv_method PreferRecompute PreferCheckpoint Checkpoint CheckpointStates CheckpointBudget MaxIters ForceUnroll \
     ForceInline FastMath AutoPyBindCUDA CUDAKernel CudaKernel CUDADeviceExport TorchEntryPoint \
     SpecializationConstant Specialize UnscopedEnum numthreads NumThreads shader Shader mutating \
     nonmutating anyValueSize unroll";

@@ -164,7 +164,10 @@ impl Checker<'_> {
         for attribute in &attributes {
             self.p.check_attribute(attribute);
             let name = self.p.ast.name(attribute.name).to_string();
-            if matches!(name.as_str(), "MaxIters" | "ForceUnroll" | "Checkpoint" | "unroll" | "loop") {
+            if matches!(
+                name.as_str(),
+                "MaxIters" | "ForceUnroll" | "Checkpoint" | "CheckpointStates" | "unroll" | "loop"
+            ) {
                 for &arg in &attribute.args {
                     self.infer(arg, None);
                 }

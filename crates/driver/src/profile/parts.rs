@@ -57,7 +57,7 @@ pub fn checkpoint(module: &mut Module, span: Span) {
     for data in module.funcs.values_mut().flat_map(|f| f.insts.values_mut()).filter(|data| data.span == span)
     {
         if let Op::For(info) | Op::Loop(info) = &mut data.op {
-            info.checkpoint = info.checkpoint.or(Some(0));
+            info.checkpoint = info.checkpoint.or(Some(ir::Checkpoint::Root));
         }
     }
 }

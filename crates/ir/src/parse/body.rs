@@ -6,7 +6,7 @@ use super::{MAX_VALUE, OpParts, Parsed, Parser, define};
 use crate::entities::{Region, Value};
 use crate::function::{Function, InstData, RegionData, Span, ValueData};
 use crate::module::Module;
-use crate::ops::{AtomicOp, DerivativeOp, LoopInfo, Op, Path, Step};
+use crate::ops::{AtomicOp, Checkpoint, DerivativeOp, LoopInfo, Op, Path, Step};
 use crate::print::result_types;
 use crate::scalar;
 use crate::types::{Scalar, Type, TypeData};
@@ -252,9 +252,12 @@ impl Parser<'_> {
         }
         info.unroll = self.eat_word("unroll");
         if self.eat_word("checkpoint") {
-            self.expect("(")?;
-            info.checkpoint = Some(self.number()?);
-            self.expect(")")?;
+            info.checkpoint = Some(Checkpoint::Root);
+            if self.eat("(") {
+                let of = if self.eat_word("states") { Checkpoint::States } else { Checkpoint::Every };
+                info.checkpoint = Some(of(self.number()?));
+                self.expect(")")?;
+            }
         }
         info.down = counted && self.eat_word("down");
         let args = self.uses(f)?;

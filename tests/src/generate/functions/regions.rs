@@ -1,6 +1,6 @@
 //! Statements with regions: arms, loops, and calls of the function itself.
 
-use ir::{LoopInfo, Op, Region, Slot, Type, TypeData, Value};
+use ir::{Checkpoint, LoopInfo, Op, Region, Slot, Type, TypeData, Value};
 
 use super::{Generator, types_of};
 
@@ -65,7 +65,14 @@ impl Generator<'_> {
     }
 
     fn loop_info(&mut self) -> LoopInfo {
-        let checkpoint = (self.is_smooth() && self.rng.one_in(8)).then(|| self.rng.below(4) as u32);
+        let checkpoint = (self.is_smooth() && self.rng.one_in(8)).then(|| {
+            let n = self.rng.below(3) as u32 + 1;
+            match self.rng.below(4) {
+                0 => Checkpoint::Root,
+                1 => Checkpoint::Every(n),
+                _ => Checkpoint::States(n),
+            }
+        });
         LoopInfo { checkpoint, unroll: self.rng.one_in(4), ..LoopInfo::default() }
     }
 
