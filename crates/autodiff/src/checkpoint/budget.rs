@@ -127,8 +127,8 @@ impl Engine<'_> {
                     way.states = Some(good);
                     return true;
                 }
-                Some(total) if total.unknown.is_some() < least.unknown.is_some() => *least = total,
-                Some(total) if total.unknown.is_none() && total.bytes < least.bytes => *least = total,
+                Some(total) if total.unknown.is_some() => {}
+                Some(total) if least.unknown.is_some() || total.bytes < least.bytes => *least = total,
                 _ => {}
             }
         }
