@@ -55,7 +55,13 @@ impl Flow<'_> {
             self.p.span(expr),
             format!("the derivative is lost in this call: '{name}' is not {mode}-differentiable"),
         )
-        .help("write 'no_diff' before the call if this is meant, or mark the function '[Differentiable]'");
+        .help(match self.operand_of_no_diff == Some(expr) {
+            true => {
+                "'no_diff' concerns what a call returns, not the places that it writes: pass a copy of the place, and assign \
+                 'detach' of it afterwards if this is meant"
+            }
+            false => "write 'no_diff' before the call if this is meant, or mark the function '[Differentiable]'",
+        });
         self.report(self.p.declared(decl, diagnostic));
     }
 

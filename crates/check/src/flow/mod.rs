@@ -127,6 +127,8 @@ pub(crate) struct Flow<'p> {
     pub(crate) this_returns: bool,
     /// `this` has no derivative, and nothing in the program states that this is intended.
     pub(crate) plain_this: bool,
+    /// The operand of the last `no_diff` that was visited.
+    pub(crate) operand_of_no_diff: Option<ExprId>,
     /// The result is differentiable.
     pub(crate) returns: bool,
     pub(crate) decl: DeclId,
@@ -288,6 +290,7 @@ impl<'p> Flow<'p> {
                 .as_ref()
                 .is_some_and(|this| this.has_tangent() && this.dir.is_written()),
             plain_this: false,
+            operand_of_no_diff: None,
             returns: signature.ret_tangent != Tangent::None,
             decl,
             level,

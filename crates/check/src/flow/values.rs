@@ -191,6 +191,7 @@ impl Flow<'_> {
             }
             Meaning::NoDiff(inner) => {
                 // The operand is a constant; its arguments are visited as not needed.
+                self.operand_of_no_diff = Some(inner);
                 self.primal(inner);
                 false
             }
