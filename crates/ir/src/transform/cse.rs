@@ -26,6 +26,8 @@
 //! A control operation without effects is a computation, too: two that hold the same regions, but for the names of the
 //! values, give equal results for equal operands. Copies of a function that has branches share what they compute by this.
 //!
+//! Values that a loop carries and that are equal in every trip are one ([`carried`]).
+//!
 //! If every arm yields the same values for several results of a control operation, or if several stacks of a
 //! loop hold the same values, only the first of them is kept: inlining joins parts of a derivative that keep
 //! the same residuals.
@@ -42,7 +44,7 @@ use crate::analysis::{Bounds, Defs, Summaries, Writes};
 use crate::entities::{Inst, Region, Value};
 use crate::function::Function;
 use crate::ops::Op;
-use crate::transform::Subst;
+use crate::transform::{Subst, carried};
 use crate::types::{Type, Types};
 
 /// Merges equal computations; returns true if anything changed.
@@ -232,6 +234,21 @@ impl Cse<'_> {
         }
     }
 
+    /// Merges carried values of a loop that are equal in every trip.
+    fn merge_carried(&mut self, inst: Inst) {
+        for (k, earlier) in carried::equal(self, inst) {
+            let data = &self.func.insts[inst];
+            let at = data.op.carried_at().1;
+            let params = &self.func.regions[data.regions[0]].params;
+            let pairs = [(params[at + k], params[at + earlier]), (data.results[k], data.results[earlier])];
+            for (old, new) in pairs {
+                self.take_name(new, old);
+                self.subst.set(old, new);
+            }
+            self.changed = true;
+        }
+    }
+
     /// Merges results for which every arm yields the same values, and stacks of the same values.
     fn twins(&mut self, inst: Inst) {
         let data = &self.func.insts[inst];
@@ -262,6 +279,9 @@ impl Cse<'_> {
             // Before the regions take anything from outside that the other operation could not.
             if self.same_regions(inst) {
                 return true;
+            }
+            if is_loop {
+                self.merge_carried(inst);
             }
             for (n, &region) in regions.iter().enumerate() {
                 if is_loop {
@@ -455,6 +475,26 @@ impl Cse<'_> {
             ty = element;
         }
         true
+    }
+}
+
+impl carried::Facts for Cse<'_> {
+    fn func(&self) -> &Function {
+        self.func
+    }
+
+    fn current(&self, v: Value) -> Value {
+        self.subst.get(v)
+    }
+
+    fn constant(&self, v: Value) -> Option<Inst> {
+        self.defs.inst(v).filter(|&inst| self.is_constant(inst))
+    }
+
+    fn is_function(&self, inst: Inst) -> bool {
+        let effects = self.summaries.inst(self.func, &self.defs, inst);
+        let op = &self.func.insts[inst].op;
+        !(effects.reads || effects.writes || matches!(op, Op::Load | Op::Local | Op::SubCell))
     }
 }
 

@@ -5,6 +5,7 @@
 //! is right because a definition always comes before its uses in the walk, except for the results of a loop's
 //! body, which are read after the body.
 
+mod carried;
 pub mod cse;
 pub mod dce;
 pub mod inline;
