@@ -24,6 +24,7 @@ pub mod parse;
 pub mod pipeline;
 pub mod print;
 pub mod printf;
+pub mod rounding;
 pub mod scalar;
 mod spec;
 pub mod threads;

@@ -51,7 +51,7 @@ impl<L: Lane> Machine<'_, L> {
     fn aggregate(&self, f: &Function, data: &InstData) -> Result<Value<L>, String> {
         Ok(match &data.op {
             Op::Zero => Value::zero(&self.module.types, result_type(f, data)),
-            Op::Select => self.select(data)?,
+            Op::Select => self.select(f, data)?,
             Op::Detach => self.cut(self.value(data.args[0])?),
             Op::Construct => {
                 let mut elements = Vec::with_capacity(data.args.len());
@@ -180,14 +180,18 @@ impl<L: Lane> Machine<'_, L> {
             }
             Op::BufferOffset => {
                 let Value::Buffer(handle) = self.value(data.args[0])? else { return Err(no_buffer()) };
-                let by =
-                    scalar::to_i64(self.scalar(f, data.args[1])?, self.value(data.args[1])?.lane().bits());
+                let by = scalar::to_i64(
+                    self.scalar(f, data.args[1])?,
+                    self.value(data.args[1])?.lane().decided()?,
+                );
                 Value::Buffer(Handle { offset: handle.offset.wrapping_add(by), ..*handle })
             }
             Op::BufferCast(kind) => {
                 let (handle, len, from) = self.buffer(f, data.args[0], host)?;
-                let by =
-                    scalar::to_i64(self.scalar(f, data.args[1])?, self.value(data.args[1])?.lane().bits());
+                let by = scalar::to_i64(
+                    self.scalar(f, data.args[1])?,
+                    self.value(data.args[1])?.lane().decided()?,
+                );
                 let TypeData::Buffer(to) = self.module.types[result_type(f, data)] else {
                     return Err(no_buffer());
                 };
@@ -222,7 +226,7 @@ impl<L: Lane> Machine<'_, L> {
                 let TypeData::Buffer(element) = self.module.types[result_type(f, data)] else {
                     return Err(no_buffer());
                 };
-                let bits = self.value(data.args[0])?.lane().bits();
+                let bits = self.value(data.args[0])?.lane().decided()?;
                 Value::Buffer(super::memory::handle_of(bits, self.module.mem.size(element), host))
             }
             Op::Barrier | Op::WaveGather => return Ok(None),
@@ -246,7 +250,7 @@ impl<L: Lane> Machine<'_, L> {
                 return Ok(None);
             }
             Op::Assert(message) => {
-                return match self.value(data.args[0])?.lane().bits() {
+                return match self.value(data.args[0])?.lane().decided()? {
                     0 => Err(message.to_string()),
                     _ => Ok(None),
                 };
@@ -290,18 +294,20 @@ impl<L: Lane> Machine<'_, L> {
         let data = &f.insts[inst];
         match &data.op {
             Op::If => {
-                let taken = self.value(data.args[0])?.lane().bits() != 0;
+                let taken = self.value(data.args[0])?.lane().decided()? != 0;
                 let region = data.regions[usize::from(!taken)];
                 self.begin(f, region, Vec::new(), Kind::Arm(inst));
             }
             Op::Switch(cases) => {
-                let tag =
-                    scalar::to_i64(self.scalar(f, data.args[0])?, self.value(data.args[0])?.lane().bits());
+                let tag = scalar::to_i64(
+                    self.scalar(f, data.args[0])?,
+                    self.value(data.args[0])?.lane().decided()?,
+                );
                 let arm = cases.iter().position(|&case| case == tag).unwrap_or(cases.len());
                 self.begin(f, data.regions[arm], Vec::new(), Kind::Arm(inst));
             }
             Op::For(_) => {
-                let n = self.value(data.args[0])?.lane().bits();
+                let n = self.value(data.args[0])?.lane().decided()?;
                 let carried = self.values(&data.args[1..])?;
                 let stacks = vec![Vec::new(); data.results.len() - carried.len()];
                 if n > 0 {
@@ -330,7 +336,7 @@ impl<L: Lane> Machine<'_, L> {
 
     /// Evaluates an index; `None` if it is negative or does not fit in a `usize`.
     fn index(&self, f: &Function, name: Name) -> Result<Option<usize>, String> {
-        Ok(scalar::index(self.scalar(f, name)?, self.value(name)?.lane().bits(), usize::MAX))
+        Ok(scalar::index(self.scalar(f, name)?, self.value(name)?.lane().decided()?, usize::MAX))
     }
 
     fn element(&self, f: &Function, data: &InstData, idx: Option<usize>) -> Result<Value<L>, String> {
@@ -349,7 +355,7 @@ impl<L: Lane> Machine<'_, L> {
             let made = L::elementwise(&data.op, from, to, lanes)
                 .ok_or_else(|| format!("{:?} is not defined for {}", data.op, from.name()))?;
             let lost = |lane: &L| lane.cut_at(&|| self.user_span());
-            Ok::<L, String>(if is_cut { L::cut(made.bits(), lanes.iter().find_map(lost)) } else { made })
+            Ok::<L, String>(if is_cut { made.detached(lanes.iter().find_map(lost)) } else { made })
         };
         if let Value::Vector(first) = args[0] {
             let mut lanes = smallvec::SmallVec::new();
@@ -364,16 +370,18 @@ impl<L: Lane> Machine<'_, L> {
         Ok(Value::Scalar(lane(&operands)?))
     }
 
-    fn select(&self, data: &InstData) -> Result<Value<L>, String> {
+    fn select(&self, f: &Function, data: &InstData) -> Result<Value<L>, String> {
+        let s = self.module.types.scalar_of(result_type(f, data)).unwrap_or(Scalar::Bool);
         let (c, a, b) = (self.value(data.args[0])?, self.value(data.args[1])?, self.value(data.args[2])?);
         Ok(match (c, a, b) {
             (Value::Vector(c), Value::Vector(a), Value::Vector(b)) => Value::Vector(
-                c.iter()
-                    .zip(a.iter().zip(b))
-                    .map(|(c, (&a, &b))| if c.bits() != 0 { a } else { b })
-                    .collect(),
+                c.iter().zip(a.iter().zip(b)).map(|(c, (&a, &b))| c.selected(a, b, s)).collect(),
             ),
-            _ => (if c.lane().bits() != 0 { a } else { b }).clone(),
+            (Value::Scalar(c), Value::Scalar(a), Value::Scalar(b)) => Value::Scalar(c.selected(*a, *b, s)),
+            (Value::Scalar(c), Value::Vector(a), Value::Vector(b)) => {
+                Value::Vector(a.iter().zip(b).map(|(&a, &b)| c.selected(a, b, s)).collect())
+            }
+            _ => (if c.lane().decided()? != 0 { a } else { b }).clone(),
         })
     }
 
@@ -479,11 +487,11 @@ impl<L: Lane> Machine<'_, L> {
     ) -> Result<Option<(u32, u64)>, String> {
         let (handle, len, size) = self.buffer(f, args[0], host)?;
         let TypeData::Buffer(element) = self.module.types[f.ty(args[0])] else { return Err(no_buffer()) };
-        let i = scalar::to_i128(self.scalar(f, args[1])?, self.value(args[1])?.lane().bits());
+        let i = scalar::to_i128(self.scalar(f, args[1])?, self.value(args[1])?.lane().decided()?);
         let i = i + handle.offset as i128;
         let mut dynamic = Vec::new();
         for &arg in &args[2..] {
-            dynamic.push((self.scalar(f, arg)?, self.value(arg)?.lane().bits()));
+            dynamic.push((self.scalar(f, arg)?, self.value(arg)?.lane().decided()?));
         }
         debug_assert_eq!(path.0.iter().filter(|s| matches!(s, Step::Dynamic)).count(), dynamic.len());
         let place = super::resolve(&self.module.mem, element, path, &dynamic);
@@ -519,7 +527,7 @@ impl<L: Lane> Machine<'_, L> {
                 L::elementwise(&op, s, s, &[old.lane(), x]).ok_or("an atomic the type does not have")?
             }
             None if op == AtomicOp::Exchange => x,
-            None => match self.value(values[0])?.lane().bits() == old.lane().bits() {
+            None => match self.value(values[0])?.lane().decided()? == old.lane().decided()? {
                 true => x,
                 false => old.lane(),
             },

@@ -19,6 +19,7 @@ mod memory;
 mod value;
 
 pub mod dual;
+pub mod interval;
 pub mod precise;
 
 use std::time::{Duration, Instant};
@@ -515,7 +516,7 @@ impl<'m, L: Lane> Machine<'m, L> {
                 self.next_trip(function, inst, trip + 1, n, results, stacks);
             }
             Kind::Loop { inst, trip, mut stacks } => {
-                let again = results.remove(0).lane().bits() != 0;
+                let again = results.remove(0).lane().decided()? != 0;
                 self.push_stacked(function, inst, &mut stacks, &mut results)?;
                 if !again {
                     results.extend(stacks.into_iter().map(Value::stack));
@@ -573,7 +574,7 @@ impl<'m, L: Lane> Machine<'m, L> {
 
     /// A copy of a value through which no derivative flows.
     fn cut(&self, value: &Value<L>) -> Value<L> {
-        value.map(&mut |lane| L::cut(lane.bits(), lane.cut_at(&|| self.user_span())))
+        value.map(&mut |lane| lane.detached(lane.cut_at(&|| self.user_span())))
     }
 
     /// Cuts the derivative of a value that enters or leaves a call through a slot that is not `diff`.

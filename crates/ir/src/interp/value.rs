@@ -53,6 +53,21 @@ pub trait Lane: Copy + PartialEq + std::fmt::Debug {
     fn cut(bits: u64, at: Option<Span>) -> Self;
     /// Evaluates any elementwise op, like [`scalar::elementwise`].
     fn elementwise(op: &crate::ops::Op, from: Scalar, to: Scalar, args: &[Self]) -> Option<Self>;
+
+    /// The lane without its derivative, which is lost at a place if it has one.
+    fn detached(self, at: Option<Span>) -> Self {
+        Self::cut(self.bits(), at)
+    }
+
+    /// The bits, where they decide what runs or which element is meant; an error if the lane leaves that open.
+    fn decided(self) -> Result<u64, String> {
+        Ok(self.bits())
+    }
+
+    /// `self ? a : b`, of numbers of a type.
+    fn selected(self, a: Self, b: Self, _s: Scalar) -> Self {
+        if self.bits() != 0 { a } else { b }
+    }
 }
 
 impl Lane for u64 {

@@ -56,6 +56,10 @@ impl Lane for Precise {
         Precise::from_bits(bits)
     }
 
+    fn detached(self, _at: Option<Span>) -> Precise {
+        self
+    }
+
     fn elementwise(op: &Op, from: Scalar, to: Scalar, args: &[Precise]) -> Option<Precise> {
         let bits: Vec<u64> = args.iter().map(|a| a.bits).collect();
         let plain = Precise::from_bits(scalar::elementwise(op, from, to, &bits)?);
