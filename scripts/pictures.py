@@ -29,6 +29,7 @@ PICTURES = {
     "tutorial-parameters.png": ("docs/tutorial.md", ["fit", "disc.slang"], "target/fit/disc-parameters.png"),
     "tutorial-blobs.jpg": ("docs/tutorial.md", ["fit", "blobs.slang"], "target/fit/blobs-compare.png"),
     "graphics-sphere.png": ("docs/guides/graphics.md", ["fit", "sphere.slang"], "target/fit/sphere-compare.png"),
+    "ripples.jpg": ("docs/precision.md", ["run", "narrow.slang"], "narrow.png"),
     "vision-pendulum.png": ("docs/guides/vision.md", ["fit", "pendulum.slang"], "target/fit/pendulum-fit.png"),
 }
 
@@ -103,8 +104,8 @@ def main():
             else:
                 commands = prepare(page, folder)
                 last = next(k for k, command in enumerate(commands) if command[: len(words)] == words)
-                # What the command reads is written by the runs before it.
-                commands = [c for c in commands[:last] if c[0] == "run" and "--out" in c] + [commands[last]]
+                # What the command reads is written by the commands before it.
+                commands = [c for c in commands[:last] if "--out" in c or "-o" in c] + [commands[last]]
             for command in commands:
                 subprocess.run([pullback, *command], cwd=folder, check=True, stdout=subprocess.DEVNULL)
             IMAGES.mkdir(parents=True, exist_ok=True)

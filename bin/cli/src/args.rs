@@ -57,6 +57,9 @@ pub(crate) enum Command {
     /// Measure the error of derivatives that are written by hand, in units of the last digit
     #[command(after_help = RULETEST_HELP)]
     Ruletest(RuletestArgs),
+    /// Estimate the rounding error of a function by variable, and propose narrower types
+    #[command(after_help = PRECISION_HELP)]
+    Precision(PrecisionArgs),
     /// Minimise a differentiable function of a file
     #[command(after_help = FIT_HELP)]
     Fit(Box<FitArgs>),
@@ -125,6 +128,18 @@ Examples:
   pullback ruletest core --points 20
 
 Exit status 1 if an error is larger than `--ulps`, or if nothing could be tested.";
+
+const PRECISION_HELP: &str = "\
+The first-order error of a result is the sum of what each operation contributes: its roundoff, times its cotangent. The \
+terms are summed up by variable, at random points. With `--tolerance`, variables whose narrower types keep the error \
+within it get them in the source, which is then run at other points.
+
+Examples:
+  pullback precision kernel.slang loss
+  pullback precision kernel.slang loss --tolerance 1e-3 --points 50 -o narrow.slang
+  pullback precision kernel.slang loss --at 'x=1.5' --json
+
+Exit status 1 if the error of the narrowed program is larger than the tolerance, or not known.";
 
 const VERIFY_HELP: &str = "\
 In double precision, forward mode, reverse mode, dual numbers on the code before differentiation, and differences \
@@ -696,6 +711,23 @@ pub(crate) struct RuletestArgs {
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PrecisionArgs {
+    #[command(flatten)]
+    pub(crate) call: CallArgs,
+    #[command(flatten)]
+    pub(crate) draw: DrawArgs,
+    /// Random points
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) points: u32,
+    /// Propose narrower types with which errors of results, relative to their largest size, stay within this
+    #[arg(long, value_name = "X", value_parser = amount)]
+    pub(crate) tolerance: Option<f64>,
+    /// Write the program with the narrower types to this file [default: show the lines that change]
+    #[arg(long, short = 'o', value_name = "FILE", requires = "tolerance")]
+    pub(crate) output: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -336,11 +336,12 @@ fn table(entries: &[(u32, Entry)]) -> String {
 }
 
 /// Formats rows of cells as aligned text; the columns in `right` are right-aligned.
-pub(crate) fn aligned<const N: usize>(cells: &[[String; N]], right: std::ops::Range<usize>) -> String {
-    let width = |column: usize| cells.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: [usize; N] = std::array::from_fn(width);
+pub(crate) fn aligned<R: AsRef<[String]>>(cells: &[R], right: std::ops::Range<usize>) -> String {
+    let rows = || cells.iter().map(|row| row.as_ref());
+    let width = |column: usize| rows().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..rows().map(<[String]>::len).max().unwrap_or(0)).map(width).collect();
     let mut text = String::new();
-    for row in cells {
+    for row in rows() {
         let mut line = String::new();
         for (k, cell) in row.iter().enumerate() {
             let pad = " ".repeat(widths[k] - cell.chars().count());

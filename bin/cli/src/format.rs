@@ -50,7 +50,7 @@ fn file(args: &FmtArgs, path: &Path) -> Result<bool, Error> {
     let formatted = fmt::format(&text, &format::style(named)?)
         .map_err(|changed| Error::Internal(format!("`{}`: {changed}", path.display())))?;
     if args.check {
-        report::out(&difference(path, &text, &formatted));
+        report::out(&difference(path, &text, &formatted, "(formatted)"));
         return Ok(text == formatted);
     }
     if is_input || args.stdout {
@@ -61,9 +61,9 @@ fn file(args: &FmtArgs, path: &Path) -> Result<bool, Error> {
     Ok(true)
 }
 
-/// The lines that differ, as a unified diff.
-fn difference(path: &Path, text: &str, formatted: &str) -> String {
+/// The lines that differ, as a unified diff; `how` the text was changed is shown beside the second path.
+pub(crate) fn difference(path: &Path, text: &str, changed: &str, how: &str) -> String {
     let name = path.display().to_string();
-    let lines = similar::TextDiff::from_lines(text, formatted);
-    lines.unified_diff().context_radius(2).header(&name, &format!("{name} (formatted)")).to_string()
+    let lines = similar::TextDiff::from_lines(text, changed);
+    lines.unified_diff().context_radius(2).header(&name, &format!("{name} {how}")).to_string()
 }

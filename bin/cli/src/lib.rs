@@ -20,6 +20,7 @@ mod page;
 mod pages;
 #[cfg(not(target_family = "wasm"))]
 mod playground;
+mod precision;
 mod profile;
 mod report;
 mod ruletest;
@@ -99,6 +100,7 @@ fn dispatch(command: Command) -> u8 {
         Command::Gradcheck(args) => derive::gradcheck(&args),
         Command::Verify(args) => verify::verify(&args),
         Command::Ruletest(args) => ruletest::ruletest(&args),
+        Command::Precision(args) => precision::precision(&args),
         Command::Fit(args) => fit::fit(&args),
         Command::Bench(args) => bench::bench(&args),
         #[cfg(any(feature = "llvm", feature = "wasm"))]
@@ -141,6 +143,7 @@ fn json_and_file(command: &Command) -> (bool, String) {
         Command::Gradcheck(a) => (a.call.json, &a.call.source),
         Command::Verify(a) => (a.json, &a.source),
         Command::Ruletest(a) => (a.json, &a.source),
+        Command::Precision(a) => (a.call.json, &a.call.source),
         Command::Fit(a) => (false, &a.source),
         Command::Bench(a) => (a.json, &a.source),
         #[cfg(any(feature = "llvm", feature = "wasm"))]

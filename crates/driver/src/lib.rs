@@ -38,6 +38,7 @@ pub mod output;
 pub mod packed;
 pub mod pictures;
 pub mod pipeline;
+pub mod precision;
 pub mod profile;
 pub mod ranges;
 pub mod render;

@@ -4,8 +4,9 @@
 //! have all digits of a double.
 
 use ir::interp::dual::{self, Dual};
+use ir::interp::interval::Interval;
 use ir::interp::precise::Precise;
-use ir::interp::{Lane, Limits, Memory, Value, call_limited};
+use ir::interp::{Lane, Limits, Memory, RunError, Value, call_limited};
 use ir::{Func, Module, Op, Space, Type, TypeData, Types, scalar};
 use lower::Request;
 use syntax::Span;
@@ -41,9 +42,20 @@ pub struct Oracle {
 const MOST_STEPS: u64 = 20_000_000;
 
 impl Oracle {
-    /// Creates the oracle of the first requested function, with the memory that it reaches.
+    /// Creates the oracle of the first requested function in doubles, with the memory that it reaches.
     pub fn new(loaded: &mut Loaded, request: &Request, binds: &[Bind]) -> Result<Oracle, Failure> {
-        let options = pipeline::Options { widen: true, no_autodiff: true, ..pipeline::Options::default() };
+        let options = pipeline::Options { widen: true, ..pipeline::Options::default() };
+        Oracle::with(loaded, request, binds, &options)
+    }
+
+    /// Creates the oracle of the first requested function, in the types that the options give it.
+    pub fn with(
+        loaded: &mut Loaded,
+        request: &Request,
+        binds: &[Bind],
+        options: &pipeline::Options,
+    ) -> Result<Oracle, Failure> {
+        let options = pipeline::Options { no_autodiff: true, ..options.clone() };
         let request = Request { derivatives: false, ..request.clone() };
         let mut compiled = loaded.compile(&request, &options)?;
         let asks = |op: &Op| matches!(op, Op::CallDerivative(..));
@@ -104,6 +116,15 @@ impl Oracle {
         let (inputs, mut memory) = (self.values(inputs), self.memory.clone());
         let called = call_limited(&self.module, self.func, &inputs, &mut memory, limits());
         Some(called.ok()?.iter().flat_map(Value::lanes).collect())
+    }
+
+    /// Bounds of all outputs for inputs that are given by their bits: of what the function computes in its types, and of
+    /// what it would compute in real numbers.
+    pub fn intervals(&self, inputs: &[u64]) -> Result<Vec<Interval>, RunError> {
+        let inputs: Vec<Interval> = inputs.iter().map(|&bits| Interval::from_bits(bits)).collect();
+        let (inputs, mut memory) = (self.values(&inputs), self.memory.clone());
+        let called = call_limited(&self.module, self.func, &inputs, &mut memory, limits());
+        Ok(called?.iter().flat_map(Value::lanes).collect())
     }
 
     /// The arguments that have these numbers.

@@ -19,6 +19,7 @@ use syntax::{DeclId, Diagnostic, FileId, Severity, Span};
 use crate::bind::Conformance;
 use crate::error::Error;
 use crate::findings::{UNBOUNDED, problem, races, unbounded_kept, unbounded_loops};
+use crate::precision::observe::{Observations, Observed, observe};
 use crate::session::Session;
 use crate::validate::{Validation, Validator};
 
@@ -31,6 +32,9 @@ pub struct Options {
     pub optimise: opt::Options,
     /// Convert every `float` and `half` of the functions to `double` before differentiation.
     pub widen: bool,
+    /// Put an observation behind each operation that rounds: see [`crate::precision::observe`]. The request has two
+    /// functions: the one to observe, and the observation.
+    pub observe: bool,
     /// Stop before differentiation and keep derivative operators.
     pub no_autodiff: bool,
     /// Report the values that reverse mode keeps: [`Compiled::kept`].
@@ -128,6 +132,8 @@ pub struct Compiled {
     pub kept: autodiff::Checkpoints,
     /// For each requested function, the number of bytes that reverse mode keeps, if they were requested.
     pub memory: Vec<Option<autodiff::Memory>>,
+    /// What is observed, if that was requested.
+    pub observed: Observations,
 }
 
 /// Runs the compiler on a stack that is large enough for any input that it accepts. Memory is only committed
@@ -538,6 +544,14 @@ impl Loaded {
         let with_units = Request { matrix_units, ..request.clone() };
         let Lowered { mut module, mut functions, .. } = self.lowered(&with_units)?;
         verify(&module, "lower")?;
+        let mut observed = Observations::default();
+        if options.observe
+            && let [of, rounded, ..] = &functions[..]
+        {
+            let asked = Observed { function: of.func, rounded: rounded.func };
+            observed = observe(&mut module, asked)?;
+            verify(&module, "observe")?;
+        }
         if options.widen {
             crate::widen::widen(&mut module, &mut functions);
             verify(&module, "widen")?;
@@ -615,7 +629,7 @@ impl Loaded {
         }
         let mut warnings = Vec::new();
         self.keep_warnings(&mut warnings);
-        Ok(Compiled { module, functions, warnings, kept, memory })
+        Ok(Compiled { module, functions, warnings, kept, memory, observed })
     }
 
     /// A diagnostic about the whole file.

@@ -92,10 +92,18 @@ const MODULE_PARTS: [(&str, &str, &str); 8] = [
     ("odes", "core/odesmechanics.slang", include_str!("../core/odesmechanics.slang")),
 ];
 
+/// The part of the library that [`crate::precision`] alone adds to programs.
+const OBSERVATION: (&str, &str) = ("core/precision.slang", include_str!("../core/precision.slang"));
+
 /// The text of a file of the library by its name, such as `core/math.slang`.
 pub fn core_text(name: &str) -> Option<&'static str> {
     let modules = MODULES.iter().chain(&MODULE_PARTS).map(|&(_, name, text)| (name, text));
-    CORE.into_iter().chain(PARTS).chain(modules).find(|file| file.0 == name).map(|file| file.1)
+    CORE.into_iter()
+        .chain(PARTS)
+        .chain(modules)
+        .chain([OBSERVATION])
+        .find(|file| file.0 == name)
+        .map(|file| file.1)
 }
 
 /// Options of the command line about files.
@@ -304,6 +312,13 @@ impl Session {
     pub fn load_text(&mut self, program: &mut Program, name: &str, text: String, folder: &Path) -> usize {
         let file = self.disk.add(&mut self.sources, name, folder.into(), text);
         self.module(program, file)
+    }
+
+    /// Makes a text of the library a module of the program, whose names no other module sees.
+    pub(crate) fn load_library(&mut self, program: &mut Program, name: &str, text: &str) -> usize {
+        let index = self.load_text(program, name, text.into(), Path::new(""));
+        program.add_built_in(index);
+        index
     }
 
     /// Parses a text without making it a module; returns its index in `ast.files`.

@@ -1,0 +1,233 @@
+//! `precision`: rounding errors by variable, and narrower types within a tolerance.
+
+use std::path::Path;
+
+use driver::call::parse_arguments;
+use driver::files;
+use driver::launch::CodeOptions;
+use driver::precision::narrow::{self, Narrowed, Proposal};
+use driver::precision::owners::name_of;
+use driver::precision::{self, Contribution, Estimate, Options, Report};
+use driver::render;
+use driver::session::Session;
+use serde_json::{Value as Json, json};
+
+use crate::args::PrecisionArgs;
+use crate::derive::{aligned, ranges};
+use crate::format::difference;
+use crate::report;
+
+pub(crate) fn precision(args: &PrecisionArgs) -> u8 {
+    report::finish(&args.call.source, args.call.json, |session| {
+        let file = &args.call.source.file;
+        let options = Options {
+            function: args.call.function.clone(),
+            at: parse_arguments("--at", &args.draw.at).map_err(report::usage)?,
+            points: args.points,
+            ranges: ranges(&args.draw, file)?,
+            seed: args.draw.seed,
+            memory: report::binds(session, &args.call.memory)?,
+            backend: args.call.backend,
+            code: CodeOptions { lanes: args.call.lanes.lanes, ..args.call.limits.limits_of_calls() },
+        };
+        options.backend.prepare(None);
+        let source = precision::read(session, file)?;
+        let mut warnings = Vec::new();
+        let mut estimate = precision::estimate(session, &source, &options, &mut warnings)?;
+        report::warn(session, &warnings);
+        let proposal = match args.tolerance {
+            Some(tolerance) => Some(narrow::propose(session, &mut estimate, &options, tolerance)?),
+            None => {
+                narrow::alone(session, &mut estimate, &options)?;
+                None
+            }
+        };
+        let fails = match (&proposal, args.tolerance) {
+            (Some(proposal), Some(tolerance)) => proposal.measured.is_none_or(|error| error > tolerance),
+            _ => false,
+        };
+        if args.call.json {
+            report::out(&format!("{}\n", to_json(session, &estimate.report, proposal.as_ref())));
+        } else {
+            report::out(&text(session, &estimate, args.tolerance, proposal.as_ref()));
+        }
+        if let (Some(path), Some(proposal), false) = (&args.output, &proposal, fails) {
+            files::write(path, proposal.text.as_bytes())?;
+        } else if let (Some(proposal), None, false) = (&proposal, &args.output, args.call.json)
+            && !proposal.narrowed.is_empty()
+        {
+            let diff = difference(Path::new(&source.name), &source.text, &proposal.text, "(narrowed)");
+            report::out(&format!("\n{diff}"));
+        }
+        Ok(u8::from(fails))
+    })
+}
+
+fn text(
+    session: &Session,
+    estimate: &Estimate,
+    tolerance: Option<f64>,
+    proposal: Option<&Proposal>,
+) -> String {
+    let report = &estimate.report;
+    let mut text = table(session, report);
+    let plural = if report.points == 1 { "" } else { "s" };
+    text += &format!("\nerror of the result at {} point{plural}, relative to its size", report.points);
+    let sizes: Vec<String> = report.sizes.iter().map(|size| format!("{size:.3e}")).collect();
+    text += &format!(" {}: at most {}", sizes.join(", "), number(report.estimated));
+    text += &match report.measured {
+        Some(error) => format!(", in fact {}\n", number(error)),
+        None => ", in fact unknown: the program runs too long in numbers of twice the digits\n".into(),
+    };
+    text += &match &report.enclosed {
+        Ok(bound) => format!("bound by intervals: {}\n", number(*bound)),
+        Err(unbounded) => {
+            let place = unbounded.span.and_then(|span| render::place(&session.sources, span));
+            let place = place.map_or(String::new(), |place| format!("{place}: "));
+            format!("no bound by intervals at {} of the points: {place}{}\n", unbounded.points, unbounded.why)
+        }
+    };
+    if report.left_out > 0 {
+        text += &format!("{} points are left out: a result is infinite or NaN there\n", report.left_out);
+    }
+    if let (Some(proposal), Some(tolerance)) = (proposal, tolerance) {
+        text += &proposed(report, proposal, tolerance);
+    }
+    text
+}
+
+fn table(session: &Session, report: &Report) -> String {
+    let has = |s: ir::Scalar| report.contributions.iter().any(|c| c.narrower.iter().any(|(to, _)| *to == s));
+    let (has_float, has_half) = (has(ir::Scalar::F32), has(ir::Scalar::F16));
+    let mut heading: Vec<String> =
+        ["variable", "type", "line", "operations", "error"].map(String::from).to_vec();
+    heading.extend(has_float.then(|| "as float".to_string()));
+    heading.extend(has_half.then(|| "as half".to_string()));
+    let mut cells = vec![heading];
+    for contribution in &report.contributions {
+        let variable = &contribution.variable;
+        let line = session.sources.line_column(variable.span.file, variable.span.start).0;
+        let mut row = vec![
+            variable.path(),
+            variable.ty.clone(),
+            line.to_string(),
+            format!("{}", contribution.operations),
+            number(contribution.error),
+        ];
+        let narrower = |s: ir::Scalar| {
+            let found = contribution.narrower.iter().find(|(to, _)| *to == s);
+            match found {
+                Some((_, Ok(error))) => number(*error),
+                Some((_, Err(_))) => "no".to_string(),
+                None => String::new(),
+            }
+        };
+        row.extend(has_float.then(|| narrower(ir::Scalar::F32)));
+        row.extend(has_half.then(|| narrower(ir::Scalar::F16)));
+        cells.push(row);
+    }
+    aligned(&cells, 2..cells[0].len())
+}
+
+/// An error.
+fn number(error: f64) -> String {
+    match error {
+        _ if error.is_infinite() => "infinite".to_string(),
+        0.0 => "0".to_string(),
+        error => format!("{error:.1e}"),
+    }
+}
+
+fn proposed(report: &Report, proposal: &Proposal, tolerance: f64) -> String {
+    let list = |narrowed: &[Narrowed]| {
+        let text =
+            |n: &Narrowed| format!("  {} as {}\n", narrow::names(&report.contributions, n), name_of(n.to));
+        narrowed.iter().map(text).collect::<String>()
+    };
+    let mut text = match proposal.narrowed.is_empty() {
+        true => format!("\nno variable can be narrower within {}\n", number(tolerance)),
+        false => format!("\nnarrower within {}\n{}", number(tolerance), list(&proposal.narrowed)),
+    };
+    if !proposal.narrowed.is_empty() {
+        let plural = if proposal.points == 1 { "" } else { "s" };
+        text += &format!("error of the result: at most {}", number(proposal.predicted));
+        text += &match proposal.measured {
+            Some(error) => {
+                format!(", in fact {} at {} other point{plural}\n", number(error), proposal.points)
+            }
+            None => ", in fact unknown\n".to_string(),
+        };
+    }
+    if !proposal.given_up.is_empty() {
+        text += &format!("given up, since the error was larger\n{}", list(&proposal.given_up));
+    }
+    if !proposal.kept.is_empty() {
+        text += "as they are\n";
+        for (k, why) in &proposal.kept {
+            text += &format!("  {}: {why}\n", report.contributions[*k].variable.path());
+        }
+    }
+    text
+}
+
+fn to_json(session: &Session, report: &Report, proposal: Option<&Proposal>) -> Json {
+    let list: Vec<Json> = report.contributions.iter().map(|c| contribution(session, c)).collect();
+    let mut json = json!({
+        "points": report.points,
+        "left_out": report.left_out,
+        "results": report.outputs,
+        "sizes": report.sizes,
+        "estimated": finite(report.estimated),
+        "measured": report.measured.map(finite),
+        "enclosed": match &report.enclosed {
+            Ok(bound) => finite(*bound),
+            Err(unbounded) => json!({
+                "why": unbounded.why,
+                "place": unbounded.span.and_then(|span| render::place(&session.sources, span)),
+                "points": unbounded.points,
+            }),
+        },
+        "variables": list,
+    });
+    if let Some(proposal) = proposal {
+        let of = |narrowed: &[Narrowed]| -> Vec<Json> {
+            let one = |n: &Narrowed| json!({ "variables": n.variables, "type": name_of(n.to) });
+            narrowed.iter().map(one).collect()
+        };
+        let kept = |(k, why): &(usize, String)| json!({ "variable": k, "why": why });
+        json["proposal"] = json!({
+            "narrowed": of(&proposal.narrowed),
+            "given_up": of(&proposal.given_up),
+            "kept": proposal.kept.iter().map(kept).collect::<Vec<_>>(),
+            "predicted": finite(proposal.predicted),
+            "measured": proposal.measured.map(finite),
+            "points": proposal.points,
+            "source": proposal.text,
+        });
+    }
+    json
+}
+
+fn contribution(session: &Session, contribution: &Contribution) -> Json {
+    let variable = &contribution.variable;
+    let mut json = json!({
+        "name": variable.name,
+        "function": variable.function,
+        "line": session.sources.line_column(variable.span.file, variable.span.start).0,
+        "type": variable.ty,
+        "operations": contribution.operations,
+        "error": finite(contribution.error),
+    });
+    for (to, found) in &contribution.narrower {
+        json[format!("as_{}", name_of(*to))] = match found {
+            Ok(error) => finite(*error),
+            Err(why) => json!({ "why": why }),
+        };
+    }
+    json
+}
+
+/// JSON has no representation of infinities and NaN.
+fn finite(x: f64) -> Json {
+    if x.is_finite() { json!(x) } else { json!(x.to_string()) }
+}
