@@ -99,8 +99,8 @@ impl Lane for Dual {
         self.cut.or_else(|| (self.tangent != 0.0).then(here))
     }
 
-    fn cut(bits: u64, at: Option<Span>) -> Dual {
-        Dual { bits, tangent: 0.0, cut: at }
+    fn cut(self, at: Option<Span>) -> Dual {
+        Dual { bits: self.bits, tangent: 0.0, cut: at }
     }
 
     fn elementwise(op: &Op, from: Scalar, to: Scalar, args: &[Dual]) -> Option<Dual> {

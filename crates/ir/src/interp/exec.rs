@@ -554,7 +554,7 @@ impl<L: Lane> Machine<'_, L> {
     /// A value that was read from a buffer, marked as cut if the buffer has lost derivatives.
     fn known(&self, buffer: u32, value: Value<L>) -> Value<L> {
         match self.lost_in.get(&buffer) {
-            Some(&at) => value.map(&mut |lane| L::cut(lane.bits(), Some(at))),
+            Some(&at) => value.map(&mut |lane| lane.cut(Some(at))),
             None => value,
         }
     }

@@ -76,8 +76,8 @@ impl Lane for Interval {
         (!self.is_exact()).then(here)
     }
 
-    fn cut(bits: u64, at: Option<Span>) -> Interval {
-        Interval { bits, known: if at.is_some() { ANY } else { Known::Exact } }
+    fn cut(self, at: Option<Span>) -> Interval {
+        Interval { bits: self.bits, known: if at.is_some() { ANY } else { Known::Exact } }
     }
 
     fn detached(self, _at: Option<Span>) -> Interval {

@@ -10,7 +10,7 @@
 //! are not executable; `autodiff` replaces them first.
 //!
 //! [`dual`] runs the same machine on (value, tangent) pairs, which gives tests a third way to compute
-//! derivatives.
+//! derivatives, and [`depends`] on values with the inputs that they depend on, which gives the sparsity of Jacobians.
 
 mod exec;
 mod finite;
@@ -18,6 +18,7 @@ mod held;
 mod memory;
 mod value;
 
+pub mod depends;
 pub mod dual;
 pub mod interval;
 pub mod precise;

@@ -49,14 +49,14 @@ pub trait Lane: Copy + PartialEq + std::fmt::Debug {
     /// The place where the derivative is lost if the lane continues as plain bits from `here`; `None` if it
     /// has no derivative to lose.
     fn cut_at(self, here: &dyn Fn() -> Span) -> Option<Span>;
-    /// A lane with these bits that has lost its derivative at a place.
-    fn cut(bits: u64, at: Option<Span>) -> Self;
+    /// What is left of the lane where only its bits are kept, if it has lost its derivative at a place.
+    fn cut(self, at: Option<Span>) -> Self;
     /// Evaluates any elementwise op, like [`scalar::elementwise`].
     fn elementwise(op: &crate::ops::Op, from: Scalar, to: Scalar, args: &[Self]) -> Option<Self>;
 
     /// The lane without its derivative, which is lost at a place if it has one.
     fn detached(self, at: Option<Span>) -> Self {
-        Self::cut(self.bits(), at)
+        self.cut(at)
     }
 
     /// The bits, where they decide what runs or which element is meant; an error if the lane leaves that open.
@@ -80,8 +80,8 @@ impl Lane for u64 {
     fn cut_at(self, _here: &dyn Fn() -> Span) -> Option<Span> {
         None
     }
-    fn cut(bits: u64, _at: Option<Span>) -> u64 {
-        bits
+    fn cut(self, _at: Option<Span>) -> u64 {
+        self
     }
     fn elementwise(op: &crate::ops::Op, from: Scalar, to: Scalar, args: &[u64]) -> Option<u64> {
         scalar::elementwise(op, from, to, args)

@@ -52,8 +52,8 @@ impl Lane for Precise {
         None
     }
 
-    fn cut(bits: u64, _at: Option<Span>) -> Precise {
-        Precise::from_bits(bits)
+    fn cut(self, _at: Option<Span>) -> Precise {
+        Precise::from_bits(self.bits)
     }
 
     fn detached(self, _at: Option<Span>) -> Precise {

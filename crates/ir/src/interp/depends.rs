@@ -1,0 +1,253 @@
+//! Finds which of a function's numbers depend on which: `x` with the set of seeds that it was computed from.
+//!
+//! Run on a derivative with the tangents as seeds, this gives the sparsity of a Jacobian along the path that the arguments
+//! take (index domains: Griewank and Walther, "Evaluating derivatives", 2008, section 7.1). A tangent is a linear
+//! function of the seeds whatever their values are, so the sets say which coefficients can differ from zero. They are
+//! never too small: any operation that computes a float from floats joins the sets of its operands.
+//!
+//! A set is a number in a table, so that joining two takes the same time however large they are: small sets are lists, of
+//! which each is stored once, and larger ones are what two others make together.
+
+use std::cell::RefCell;
+use std::ops::Range;
+
+use rustc_hash::FxHashMap;
+
+use super::value::{Lane, Value};
+use super::{Host, Limits, RunError, call_limited};
+use crate::entities::Func;
+use crate::function::Span;
+use crate::module::Module;
+use crate::ops::Op;
+use crate::scalar;
+use crate::types::Scalar;
+
+/// A number and the seeds that it depends on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Depends {
+    /// Canonical bits of the number.
+    pub bits: u64,
+    /// Its set in the thread's table.
+    set: u32,
+}
+
+/// The results of a function, number by number.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Dependences {
+    /// Canonical bits of each number.
+    pub bits: Vec<u64>,
+    /// The seeds that each number depends on, in ascending order.
+    pub seeds: Vec<Vec<u32>>,
+}
+
+/// Calls a function whose arguments have the numbers `seeded`, counted over all arguments, as seeds 0, 1, ….
+pub fn dependences(
+    module: &Module,
+    func: Func,
+    args: &[Value],
+    seeded: Range<usize>,
+    host: &mut dyn Host,
+    limits: Limits,
+) -> Result<Dependences, RunError> {
+    SETS.set(Sets::new(seeded.len() as u32));
+    let mut at = 0;
+    let args: Vec<Value<Depends>> = args
+        .iter()
+        .map(|arg| {
+            arg.map(&mut |bits| {
+                let set = if seeded.contains(&at) { (at - seeded.start) as u32 + 1 } else { EMPTY };
+                at += 1;
+                Depends { bits, set }
+            })
+        })
+        .collect();
+    let called = call_limited(module, func, &args, host, limits);
+    let mut sets = SETS.take();
+    let lanes: Vec<Depends> = called?.iter().flat_map(Value::lanes).collect();
+    if sets.is_full {
+        let message =
+            format!("the numbers of '{}' depend on too many sets of seeds", module.funcs[func].name);
+        return Err(RunError { message, span: module.funcs[func].span, thread: [0; 3] });
+    }
+    let seeds = lanes.iter().map(|lane| sets.members(lane.set)).collect();
+    Ok(Dependences { bits: lanes.iter().map(|lane| lane.bits).collect(), seeds })
+}
+
+impl Lane for Depends {
+    fn from_bits(bits: u64) -> Depends {
+        Depends { bits, set: EMPTY }
+    }
+
+    fn bits(self) -> u64 {
+        self.bits
+    }
+
+    fn cut_at(self, _here: &dyn Fn() -> Span) -> Option<Span> {
+        None
+    }
+
+    // What derivatives are cut from is decided by the code that is run, which is differentiated already.
+    fn cut(self, _at: Option<Span>) -> Depends {
+        self
+    }
+
+    fn elementwise(op: &Op, from: Scalar, to: Scalar, args: &[Depends]) -> Option<Depends> {
+        let mut bits = [0; 4];
+        for (bits, arg) in bits.iter_mut().zip(args) {
+            *bits = arg.bits;
+        }
+        let bits = scalar::elementwise(op, from, to, bits.get(..args.len())?)?;
+        if let (Op::Select, &[condition, a, b]) = (op, args) {
+            return Some(if condition.bits != 0 { a } else { b });
+        }
+        let mut set = EMPTY;
+        for arg in args.iter().filter(|_| to.is_float()) {
+            set = match set {
+                EMPTY => arg.set,
+                set if arg.set == set || arg.set == EMPTY => set,
+                set => SETS.with_borrow_mut(|sets| sets.union(set, arg.set)),
+            };
+        }
+        Some(Depends { bits, set })
+    }
+}
+
+// ---- sets
+
+/// The number of the empty set; those of the seeds' own sets follow.
+const EMPTY: u32 = 0;
+
+/// The most members of a set that is stored as a list.
+const FEW: usize = 24;
+
+/// The most sets of a table: about 2 GiB.
+const MOST: usize = 1 << 25;
+
+thread_local! {
+    static SETS: RefCell<Sets> = RefCell::default();
+}
+
+#[derive(Default)]
+enum Set {
+    #[default]
+    Empty,
+    /// At most [`FEW`] members in ascending order.
+    Few(Box<[u32]>),
+    /// The members of two sets.
+    Both(u32, u32),
+}
+
+/// A table of sets. A set without its members is never stored twice as a list.
+#[derive(Default)]
+struct Sets {
+    sets: Vec<Set>,
+    /// The sets that are lists.
+    few: FxHashMap<Box<[u32]>, u32>,
+    /// The sets that two make together.
+    both: FxHashMap<(u32, u32), u32>,
+    /// A set was left out, since there are too many.
+    is_full: bool,
+    /// By set: the number of the last search that found it.
+    found: Vec<u32>,
+    search: u32,
+}
+
+impl Sets {
+    fn new(n_seeds: u32) -> Sets {
+        let mut sets = Sets { sets: vec![Set::Empty], ..Sets::default() };
+        for seed in 0..n_seeds {
+            sets.list(Box::new([seed]));
+        }
+        sets
+    }
+
+    fn push(&mut self, set: Set) -> u32 {
+        if self.sets.len() >= MOST {
+            self.is_full = true;
+            return EMPTY;
+        }
+        self.sets.push(set);
+        self.sets.len() as u32 - 1
+    }
+
+    fn list(&mut self, members: Box<[u32]>) -> u32 {
+        if let Some(&known) = self.few.get(&members) {
+            return known;
+        }
+        let set = self.push(Set::Few(members.clone()));
+        self.few.insert(members, set);
+        set
+    }
+
+    fn union(&mut self, a: u32, b: u32) -> u32 {
+        let (a, b) = (a.min(b), a.max(b));
+        if a == EMPTY || a == b {
+            return b;
+        }
+        if let Some(&known) = self.both.get(&(a, b)) {
+            return known;
+        }
+        let is_part = |whole: u32, part: u32| matches!(self.sets[whole as usize], Set::Both(c, d) if c == part || d == part);
+        let set = match (&self.sets[a as usize], &self.sets[b as usize]) {
+            (Set::Few(x), Set::Few(y)) => match merged(x, y) {
+                Some(members) => self.list(members),
+                None => self.push(Set::Both(a, b)),
+            },
+            _ if is_part(b, a) => b,
+            _ if is_part(a, b) => a,
+            _ => self.push(Set::Both(a, b)),
+        };
+        self.both.insert((a, b), set);
+        set
+    }
+
+    /// The members of a set in ascending order.
+    fn members(&mut self, set: u32) -> Vec<u32> {
+        self.found.resize(self.sets.len(), 0);
+        self.search += 1;
+        let mut members = Vec::new();
+        let mut open = vec![set];
+        while let Some(set) = open.pop() {
+            if std::mem::replace(&mut self.found[set as usize], self.search) == self.search {
+                continue;
+            }
+            match &self.sets[set as usize] {
+                Set::Empty => {}
+                Set::Few(few) => members.extend_from_slice(few),
+                Set::Both(a, b) => open.extend([*a, *b]),
+            }
+        }
+        members.sort_unstable();
+        members.dedup();
+        members
+    }
+}
+
+/// The members of two lists, unless they are too many for one.
+fn merged(x: &[u32], y: &[u32]) -> Option<Box<[u32]>> {
+    let mut all: Vec<u32> = [x, y].concat();
+    all.sort_unstable();
+    all.dedup();
+    (all.len() <= FEW).then(|| all.into_boxed_slice())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sets_have_the_members_of_both() {
+        let mut sets = Sets::new(200);
+        let (mut whole, mut last) = (EMPTY, EMPTY);
+        for seed in (0..200).step_by(3) {
+            last = sets.union(seed + 1, 1);
+            whole = sets.union(whole, last);
+        }
+        let expected: Vec<u32> = (0..200).step_by(3).collect();
+        assert_eq!(sets.members(whole), expected);
+        assert_eq!(sets.union(last, whole), whole, "a part of a set adds nothing");
+        let (ab, ba) = (sets.union(5, 9), sets.union(9, 5));
+        assert_eq!(ab, ba);
+        assert_eq!(sets.members(ab), [4, 8]);
+    }
+}
