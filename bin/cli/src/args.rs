@@ -46,6 +46,11 @@ pub(crate) enum Command {
         after_help = "Example:\n  pullback grad kernel.slang f --at x=1.5,y=[1,2,3]\n  pullback grad kernel.slang loss --at x=1.5 --mode hessian --json"
     )]
     Grad(GradArgs),
+    /// Compute a sparse Jacobian or Hessian of a function, from few products with directions
+    #[command(
+        after_help = "Examples:\n  pullback jacobian kernel.slang residuals --at @point.json\n  pullback jacobian kernel.slang energy --at @point.json --hessian --out hessian.npz"
+    )]
+    Jacobian(JacobianArgs),
     /// Compare derivatives with finite differences, and forward with reverse mode
     #[command(
         after_help = "Example:\n  pullback gradcheck kernel.slang f --points 5\n  pullback gradcheck kernel.slang f --at x=1.5\n\nExit status 1 if they do not agree."
@@ -671,6 +676,32 @@ pub(crate) struct GradArgs {
     /// The direction of `--mode hvp`, as JSON values; what is left out is zero
     #[arg(long, value_name = "NAME=VALUE,…", required_if_eq("mode", "hvp"))]
     pub(crate) along: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct JacobianArgs {
+    #[command(flatten)]
+    pub(crate) call: CallArgs,
+    #[command(flatten)]
+    pub(crate) compile: CompileArgs,
+    /// Arguments as JSON values: `x=1.5,y=[1,2,3]`
+    #[arg(long, value_name = "NAME=VALUE,…")]
+    pub(crate) at: Vec<String>,
+    /// Compute the second derivatives of one output
+    #[arg(long)]
+    pub(crate) hessian: bool,
+    /// The output that `--hessian` is of, if there are several
+    #[arg(long, value_name = "NAME", requires = "hessian")]
+    pub(crate) of: Option<String>,
+    /// Let numbers of a Hessian follow from others by subtraction, which may take fewer products and is less accurate
+    #[arg(long, requires = "hessian")]
+    pub(crate) substitution: bool,
+    /// Write the matrix in compressed rows to an .npz file, as SciPy's `load_npz` reads it, or to an .mtx file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+    /// Draw the pattern, in a colour for each product
+    #[arg(long, value_name = "FILE")]
+    pub(crate) picture: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

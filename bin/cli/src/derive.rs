@@ -192,8 +192,8 @@ fn uninformative(points: u32, informative: usize) -> String {
 }
 
 /// A function to call, and the inputs that it was compiled from.
-struct Called {
-    callee: Callee,
+pub(crate) struct Called {
+    pub(crate) callee: Callee,
     loaded: Loaded,
     request: Request,
     memory: Vec<Bind>,
@@ -201,7 +201,7 @@ struct Called {
 
 /// Compiles a function, with one derivative or all, and with everything else in the request, and binds the
 /// memory that it reaches.
-fn callee(
+pub(crate) fn callee(
     args: &CallArgs,
     session: &mut Session,
     (request, options): (Request, &Options),

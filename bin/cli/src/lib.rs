@@ -27,6 +27,7 @@ mod ruletest;
 mod run;
 #[cfg(not(target_family = "wasm"))]
 mod server;
+mod sparse;
 mod values;
 mod verify;
 
@@ -97,6 +98,7 @@ fn dispatch(command: Command) -> u8 {
         Command::Explain(args) => inspect::explain(&args),
         Command::Derive(args) => inspect::derive(&args),
         Command::Grad(args) => derive::grad(&args),
+        Command::Jacobian(args) => sparse::jacobian(&args),
         Command::Gradcheck(args) => derive::gradcheck(&args),
         Command::Verify(args) => verify::verify(&args),
         Command::Ruletest(args) => ruletest::ruletest(&args),
@@ -140,6 +142,7 @@ fn json_and_file(command: &Command) -> (bool, String) {
         Command::Explain(a) => (false, &a.source),
         Command::Derive(a) => (a.json, &a.source),
         Command::Grad(a) => (a.call.json, &a.call.source),
+        Command::Jacobian(a) => (a.call.json, &a.call.source),
         Command::Gradcheck(a) => (a.call.json, &a.call.source),
         Command::Verify(a) => (a.json, &a.source),
         Command::Ruletest(a) => (a.json, &a.source),

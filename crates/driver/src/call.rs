@@ -5,6 +5,8 @@
 //! compiled functions that a kernel would call. Generated kernels call them ([`crate::wrap`]), on any
 //! backend.
 
+mod sparse;
+
 use std::path::Path;
 
 use ir::{Func, Module, Scalar, Slot, Space, Type, TypeData, Types, scalar};
@@ -19,6 +21,8 @@ use crate::launch::{Backend, CodeOptions, Runner};
 use crate::output::number_text;
 use crate::pipeline::{Compiled, Loaded};
 use crate::wrap::{self, Tables, Wrapped};
+
+pub use sparse::Sparse;
 
 /// One number of a leaf.
 #[derive(Clone, Debug, PartialEq)]

@@ -45,6 +45,7 @@ pub mod render;
 pub mod ruletest;
 pub mod session;
 pub mod source;
+pub mod sparse;
 pub mod standard;
 pub mod tensor;
 pub mod texture;

@@ -74,20 +74,7 @@ impl Oracle {
         let mut runner = Runner::with_pointers(module.clone(), binds, Backend::INTERP, &code)?;
         inputs::bind(loaded, &mut runner, binds)?;
         let buffers = runner.contents().map(<[u8]>::to_vec).collect();
-        let mut memory = Memory { buffers, ..Memory::default() };
-        for (global, data) in &module.globals {
-            memory.bound[global] = Some(global.as_u32());
-            if matches!(data.space, Space::GroupShared | Space::Private) {
-                memory.buffers[global.as_u32() as usize] = vec![0; module.mem.size(data.ty) as usize];
-            }
-        }
-        // Static variables hold the values of their initialisers, evaluated in order of declaration, since an
-        // initialiser may read earlier variables.
-        for (global, data) in &module.globals {
-            let Some(init) = data.init else { continue };
-            let Ok(leaves) = ir::interp::call(&module, init, &[], &mut memory) else { continue };
-            memory.bind(global, ir::interp::element_bytes(&module, data.ty, &leaves));
-        }
+        let memory = memory(&module, buffers);
         Ok(Oracle { module, func, memory })
     }
 
@@ -129,10 +116,33 @@ impl Oracle {
 
     /// The arguments that have these numbers.
     fn values<L: Lane>(&self, numbers: &[L]) -> Vec<Value<L>> {
-        let mut numbers = numbers.iter().copied();
-        let slots = &self.module.funcs[self.func].params;
-        slots.iter().map(|s| value(&self.module.types, s.ty, &mut numbers)).collect()
+        values(&self.module, self.func, numbers)
     }
+}
+
+/// Memory for the interpreter, with these contents of the module's globals.
+pub(crate) fn memory(module: &Module, buffers: Vec<Vec<u8>>) -> Memory {
+    let mut memory = Memory { buffers, ..Memory::default() };
+    for (global, data) in &module.globals {
+        memory.bound[global] = Some(global.as_u32());
+        if matches!(data.space, Space::GroupShared | Space::Private) {
+            memory.buffers[global.as_u32() as usize] = vec![0; module.mem.size(data.ty) as usize];
+        }
+    }
+    // Static variables hold the values of their initialisers, evaluated in order of declaration, since an
+    // initialiser may read earlier variables.
+    for (global, data) in &module.globals {
+        let Some(init) = data.init else { continue };
+        let Ok(leaves) = ir::interp::call(module, init, &[], &mut memory) else { continue };
+        memory.bind(global, ir::interp::element_bytes(module, data.ty, &leaves));
+    }
+    memory
+}
+
+/// The arguments of a function that have these numbers.
+pub(crate) fn values<L: Lane>(module: &Module, func: Func, numbers: &[L]) -> Vec<Value<L>> {
+    let mut numbers = numbers.iter().copied();
+    module.funcs[func].params.iter().map(|s| value(&module.types, s.ty, &mut numbers)).collect()
 }
 
 fn limits() -> Limits {
