@@ -1,5 +1,7 @@
 //! Functions that Rust calls, with their derivatives.
 
+mod sparse;
+
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -563,3 +565,4 @@ fn differentials(numbers: &[Number], given: &Arguments, what: &str) -> Result<Ve
 }
 
 pub use crate::checked::{Gradcheck, GradcheckEntry, GradcheckOptions, Verdict};
+pub use sparse::SparseJacobian;

@@ -27,7 +27,7 @@
 //! | --- | --- |
 //! | [`Compiler`] | options: backend, definitions, folders, texts that are imported, threads, limits |
 //! | [`Module`] | a program: its functions, entry points, files and diagnostics |
-//! | [`Function`] | [calls](Function::call), [gradients](Function::grad), products with the [Jacobian](Function::jvp) and its [transpose](Function::vjp), second derivatives, [checks](Function::gradcheck) by differences |
+//! | [`Function`] | [calls](Function::call), [gradients](Function::grad), products with the [Jacobian](Function::jvp) and its [transpose](Function::vjp), second derivatives, [sparse](Function::sparse_jacobian) matrices of derivatives, [checks](Function::gradcheck) by differences |
 //! | [`Kernels`] | kernels with their memory: [typed buffers](Kernels::buffer), [JSON](Kernels::write_value), [textures](Kernels::write_shaped), dispatches |
 //! | [`HostType`] | Rust structs whose layout is that of the program's |
 //! | [`Failure`] | what went wrong, as an error with the lines of the program, and as data |
@@ -72,7 +72,8 @@ pub use bytemuck;
 pub use compiler::{Backend, Compiler};
 pub use failure::{Diagnostic, Failure, FailureKind, Place, Severity};
 pub use function::{
-    Function, Gradcheck, GradcheckEntry, GradcheckOptions, Gradient, Jacobian, ParameterInfo, Verdict,
+    Function, Gradcheck, GradcheckEntry, GradcheckOptions, Gradient, Jacobian, ParameterInfo, SparseJacobian,
+    Verdict,
 };
 pub use half::f16;
 pub use kernels::{BindingInfo, BindingKind, Buffer, Dispatched, Kernel, Kernels, StopHandle};

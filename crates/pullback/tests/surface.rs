@@ -518,3 +518,107 @@ fn arrays_of_resources_have_the_length_that_the_host_gives() {
     let unknown = Compiler::new().text("tables.slang", text).and_then(|m| m.kernels());
     assert!(unknown.is_err_and(|why| why.to_string().contains("E0919")));
 }
+
+#[test]
+fn sparse_matrices_are_the_dense_ones() {
+    // A function of each kind: loops whose trips depend on numbers, branches, structs, calls of itself, memory, powers of
+    // the same number, a long row, and a result that depends on nothing.
+    let text = "
+        StructuredBuffer<int> next;
+        struct Pair : IDifferentiable { double a; double2 b; }
+        [Differentiable] double[6] loops(double x[6])
+        {
+            double y[6];
+            for (int i = 0; i < 6; i++)
+            {
+                y[i] = 0;
+                for (int k = 0; k < int(x[i]); k++) y[i] += x[k] * x[i];
+            }
+            return y;
+        }
+        [Differentiable] double depth(double x[6], no_diff int at)
+        {
+            return at > 4 ? x[at] : x[at] * depth(x, at + 2);
+        }
+        [Differentiable] double[6] calls(double x[6])
+        {
+            double y[6] = x;
+            y[0] = depth(x, 0);
+            y[1] = depth(x, 1);
+            if (x[2] > 2.0l) y[3] = x[0] * x[4];
+            return y;
+        }
+        [Differentiable] double[6] linked(double x[6])
+        {
+            double y[6] = {};
+            for (int i = 0; i < 6; i++) y[next[i]] += sin(x[i]) * x[next[i]];
+            return y;
+        }
+        [Differentiable] double2 structs(Pair p, float q, out Pair r)
+        {
+            r.a = p.a * p.a;
+            r.b = p.b * double(q);
+            return double2(p.b.x, 1.0l);
+        }
+        [Differentiable] double[6] rows(double x[6])
+        {
+            double y[6] = {}, product = 1;
+            for (int i = 0; i < 6; i++) product *= x[i];
+            for (int i = 0; i < 6; i++) y[i] = x[i] * x[i];
+            y[5] = product;
+            return y;
+        }
+        [Differentiable] double energy(double x[6])
+        {
+            double sum = 0;
+            for (int i = 0; i < 5; i++) sum += x[i] * x[i] * x[next[i]];
+            return sum + (x[0] > 0 ? x[0] * x[5] : x[1]);
+        }";
+    let module = Compiler::new().text("f.slang", text).expect("reads");
+    let next = Memory::new().numbers("next", &[3, 1, 4, 4, 0, 2]);
+    let x = Arguments::new().with("x", [1.5, 3.25, 2.5, 4.75, 5.5, 0.5]);
+    let pair = json!({ "a": 2.0, "b": [3.0, 4.0] });
+    let structs = Arguments::new().with("p", pair).with("q", 1.5);
+    for (name, at, most) in [
+        ("loops", &x, 6),
+        ("calls", &x, 5),
+        ("linked", &x, 4),
+        ("structs", &structs, 2),
+        ("rows", &x, 2),
+        ("energy", &x, 6),
+    ] {
+        let f = module.function_with(name, next.clone()).expect("compiles");
+        let (dense, sparse) =
+            (f.jacobian(at).expect("derivatives"), f.sparse_jacobian(at).expect("derivatives"));
+        assert_eq!(sparse.dense(), dense.rows(), "{name}");
+        assert_eq!((sparse.outputs(), sparse.inputs()), (dense.outputs(), dense.inputs()));
+        let (forward, reverse) = sparse.products();
+        assert!(forward + reverse <= most, "{name}: {forward} and {reverse}");
+        let again = f.sparse_jacobian_again(at, &sparse).expect("derivatives");
+        assert_eq!(again, sparse, "{name}");
+        for output in dense.outputs() {
+            let (dense, sparse) = (f.hessian(at, output).expect("derivatives"), f.sparse_hessian(at, output));
+            assert_eq!(sparse.expect("derivatives").dense(), dense.rows(), "{name} {output}");
+        }
+    }
+}
+
+#[test]
+fn another_path_has_another_pattern() {
+    let text = "
+        [Differentiable] double[3] f(double x[3])
+        {
+            double y[3] = x;
+            if (x[0] > 0) y[1] = x[0] * x[2];
+            return y;
+        }
+        [Differentiable] double[2] g(double x[2]) { return x; }";
+    let module = Compiler::new().text("f.slang", text).expect("reads");
+    let f = module.function("f").expect("compiles");
+    let first = f.sparse_jacobian([("x", [-1.0, 2.0, 3.0])]).expect("derivatives");
+    assert_eq!(first.columns(), [0, 1, 2]);
+    let other = f.sparse_jacobian_again([("x", [1.0, 2.0, 3.0])], &first).expect("derivatives");
+    assert_eq!(other.dense(), [[1.0, 0.0, 0.0], [3.0, 0.0, 1.0], [0.0, 0.0, 1.0]]);
+    let short = module.function("g").expect("compiles").sparse_jacobian_again([("x", [0.0; 2])], &first);
+    assert!(short.expect_err("is refused").to_string().contains("not one of `g`"));
+}
