@@ -10,6 +10,7 @@ use crate::position::Encoding;
 pub(crate) const SHOW_DERIVATIVE: &str = "pullback.showDerivative";
 pub(crate) const DERIVE: &str = "pullback.derive";
 pub(crate) const GRADCHECK: &str = "pullback.gradcheck";
+pub(crate) const ROUNDING: &str = "pullback.rounding";
 
 pub(crate) fn capabilities(encoding: Encoding) -> Value {
     json!({
@@ -39,7 +40,7 @@ pub(crate) fn capabilities(encoding: Encoding) -> Value {
             "full": { "delta": true },
             "range": true,
         },
-        "executeCommandProvider": { "commands": [SHOW_DERIVATIVE, DERIVE, GRADCHECK] },
+        "executeCommandProvider": { "commands": [SHOW_DERIVATIVE, DERIVE, GRADCHECK, ROUNDING] },
         "workspace": {
             "workspaceFolders": { "supported": true, "changeNotifications": true },
             "textDocumentContent": { "schemes": ["pullback-core", "pullback-derivative"] },
@@ -62,6 +63,8 @@ pub(crate) struct Client {
     pub(crate) shows_documents: bool,
     /// It asks for lenses again when it is told to.
     pub(crate) refreshes_lenses: bool,
+    /// It asks for hints again when it is told to.
+    pub(crate) refreshes_hints: bool,
     /// It knows places in the texts of completions.
     pub(crate) has_snippets: bool,
 }
@@ -78,6 +81,7 @@ impl Client {
             has_virtual_documents: has("/experimental/virtualDocuments"),
             shows_documents: has("/window/showDocument/support"),
             refreshes_lenses: has("/workspace/codeLens/refreshSupport"),
+            refreshes_hints: has("/workspace/inlayHint/refreshSupport"),
             has_snippets: has("/textDocument/completion/completionItem/snippetSupport"),
         }
     }

@@ -1,6 +1,6 @@
 //! Answers requests about what an editor shows with the text: the classes of names, and hints between words.
 
-use ide::{HintKind, Token};
+use ide::{Hint, HintKind, Token};
 use lsp_types::{
     InlayHint, InlayHintKind, InlayHintLabel, InlayHintParams, InlayHintTooltip, Range, SemanticToken,
     SemanticTokens, SemanticTokensDelta, SemanticTokensDeltaParams, SemanticTokensEdit, SemanticTokensParams,
@@ -79,19 +79,30 @@ impl Server {
         let (encoding, options) = (self.encoding, self.config.hints);
         let document = self.documents.get(&uri)?;
         let mut sources = syntax::Sources::default();
-        sources.add("", document.text.clone());
+        let text = document.text.clone();
+        sources.add("", text.clone());
         let analysis = self.documents.analysis(&uri)?;
-        let hints = analysis.hints(start, end, options).into_iter().map(|hint| InlayHint {
+        let mut found = analysis.hints(start, end, options);
+        // What the lens of a function has found is shown until the text changes.
+        let figures = self.lenses.hints(uri.as_str(), &text);
+        let shown = figures.into_iter().filter(|figure| (start..=end).contains(&figure.0));
+        found.extend(shown.map(|(offset, text, why)| Hint {
+            offset,
+            text,
+            kind: HintKind::Rounding,
+            tooltip: Some(why),
+        }));
+        let hints = found.into_iter().map(|hint| InlayHint {
             position: encoding.position(&sources.files[0], hint.offset),
             label: InlayHintLabel::String(hint.text),
             kind: match hint.kind {
                 HintKind::Parameter => Some(InlayHintKind::PARAMETER),
                 HintKind::Type => Some(InlayHintKind::TYPE),
-                HintKind::Active => None,
+                HintKind::Active | HintKind::Rounding => None,
             },
             text_edits: None,
             tooltip: hint.tooltip.map(InlayHintTooltip::String),
-            padding_left: None,
+            padding_left: (hint.kind == HintKind::Rounding).then_some(true),
             padding_right: (hint.kind == HintKind::Parameter).then_some(true),
             data: None,
         });

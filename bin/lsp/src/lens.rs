@@ -1,27 +1,42 @@
-//! Shows a lens on each differentiable function: its derivative as source, and a check of it at random points.
+//! Shows a lens on each differentiable function: its derivative as source, a check of it at random points, and an estimate
+//! of rounding errors, which hints beside the variables show.
 //!
-//! Both are run on threads of their own, where there are threads, which send the answer when they are done.
+//! All are run on threads of their own, where there are threads, which send the answer when they are done.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use ide::Rounding;
 use lsp_server::{ErrorCode, Message, Notification, RequestId, Response};
 use lsp_types::{CodeLens, CodeLensParams, Command, ExecuteCommandParams};
 use rustc_hash::FxHashMap;
 use serde_json::{Value, json};
 
-use crate::capabilities::{DERIVE, GRADCHECK, SHOW_DERIVATIVE};
+use crate::capabilities::{DERIVE, GRADCHECK, ROUNDING, SHOW_DERIVATIVE};
 use crate::uri::{derivative, of_derivative};
 use crate::worker::Worker;
 use crate::{Server, core_files, guarded};
 
-/// The results of checks, by document and function; each holds for one text of the document.
-type Results = FxHashMap<(String, String), (Arc<str>, String)>;
+/// Results, by document and function; each holds for one text of the document.
+type Results<R> = FxHashMap<(String, String), (Arc<str>, R)>;
 
 /// The state of lenses.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lenses {
-    checked: Arc<Mutex<Results>>,
+    checked: Arc<Mutex<Results<String>>>,
+    rounded: Arc<Mutex<Results<Rounding>>>,
+}
+
+impl Lenses {
+    /// The figures to show beside the variables of a document with this text, at offsets, and an explanation of each. Of
+    /// several functions, the figures of each are shown.
+    pub(crate) fn hints(&self, uri: &str, text: &Arc<str>) -> Vec<(u32, String, String)> {
+        let rounded = self.rounded.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut functions: Vec<_> =
+            rounded.iter().filter(|((of, _), (known, _))| of == uri && known == text).collect();
+        functions.sort_by_key(|((_, function), _)| function.as_str());
+        functions.into_iter().flat_map(|(_, (_, found))| found.hints.iter().cloned()).collect()
+    }
 }
 
 impl Server {
@@ -34,6 +49,8 @@ impl Server {
         let text = self.documents.get(&uri)?.text.clone();
         let checked = self.lenses.checked.clone();
         let checked = checked.lock().unwrap_or_else(PoisonError::into_inner);
+        let rounded = self.lenses.rounded.clone();
+        let rounded = rounded.lock().unwrap_or_else(PoisonError::into_inner);
         let analysis = self.documents.analysis(&uri)?;
         let mut found = Vec::new();
         for lens in analysis.lenses() {
@@ -42,8 +59,9 @@ impl Server {
             }
             let file = analysis.sources().files.get(lens.span.file.0 as usize)?;
             let range = encoding.range(file, lens.span);
-            let result = checked.get(&(uri.as_str().to_string(), lens.function.clone()));
-            let result = result.filter(|(of, _)| *of == text).map(|(_, result)| result.clone());
+            let key = (uri.as_str().to_string(), lens.function.clone());
+            let result = checked.get(&key).filter(|(of, _)| *of == text).map(|(_, result)| result.clone());
+            let error = rounded.get(&key).filter(|(of, _)| *of == text).map(|(_, found)| found.title.clone());
             let command = |title: &str, command: &str, arguments: Vec<Value>| CodeLens {
                 range,
                 command: Some(Command::new(title.into(), command.into(), Some(arguments))),
@@ -56,6 +74,7 @@ impl Server {
                 found.push(command(title, SHOW_DERIVATIVE, arguments));
             }
             found.push(command(result.as_deref().unwrap_or("check gradient"), GRADCHECK, own()));
+            found.push(command(error.as_deref().unwrap_or("rounding error"), ROUNDING, own()));
         }
         Some(found)
     }
@@ -77,8 +96,8 @@ impl Server {
         let (path, text, options) = (document.path.clone(), document.text.clone(), self.documents.options());
         let mode = argument(2).unwrap_or_else(|| "bwd".to_string());
         let (send, client) = (self.send.clone(), self.client);
-        let results = self.lenses.checked.clone();
-        let (shows, refreshes) = (self.new_id(), self.new_id());
+        let (results, rounded) = (self.lenses.checked.clone(), self.lenses.rounded.clone());
+        let (shows, refreshes, hints) = (self.new_id(), self.new_id(), self.new_id());
         let ask = move |id: RequestId, method: &str, params: Value| {
             let _ = send(Message::Request(lsp_server::Request { id, method: method.into(), params }));
         };
@@ -117,6 +136,20 @@ impl Server {
                     Ok(json!({ "agrees": agrees, "text": result }))
                 })
             }
+            ROUNDING => Box::new(move || {
+                let found = ide::rounding(&options, &path, &function)?;
+                let title = found.title.clone();
+                let mut rounded = rounded.lock().unwrap_or_else(PoisonError::into_inner);
+                rounded.insert((uri, function), (text, found));
+                drop(rounded);
+                if client.refreshes_lenses {
+                    ask(refreshes, "workspace/codeLens/refresh", Value::Null);
+                }
+                if client.refreshes_hints {
+                    ask(hints, "workspace/inlayHint/refresh", Value::Null);
+                }
+                Ok(json!({ "text": title }))
+            }),
             _ => return invalid("there is no such command"),
         };
         let send = self.send.clone();

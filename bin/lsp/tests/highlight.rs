@@ -219,3 +219,41 @@ fn lenses_show_derivatives_and_check_them() {
     assert!(find(&lenses, "square", "check gradient").is_some(), "{lenses}");
     editor.end();
 }
+
+#[test]
+fn rounding_errors_are_shown_beside_variables() {
+    let mut editor = Editor::start();
+    let text = "[Differentiable]\nfloat cube(float x)\n{\n    float y = x * x;\n    return y * x;\n}\n";
+    editor.open(URI, text);
+    let document = json!({ "textDocument": { "uri": URI } });
+    let titles = |lenses: &Value| -> Vec<String> {
+        let all = lenses.as_array().into_iter().flatten();
+        all.filter_map(|l| Some(l["command"]["title"].as_str()?.to_string())).collect()
+    };
+    let shown = |editor: &mut Editor| -> Vec<(u64, String)> {
+        let range = json!({ "start": { "line": 0, "character": 0 }, "end": { "line": 6, "character": 0 } });
+        let asks = json!({ "textDocument": { "uri": URI }, "range": range });
+        let hints = editor.ask("textDocument/inlayHint", asks);
+        let all = hints.as_array().into_iter().flatten();
+        let figure = |h: &Value| {
+            let label = h["label"].as_str().filter(|label| label.starts_with('±'))?;
+            Some((h["position"]["line"].as_u64()?, label.to_string()))
+        };
+        all.filter_map(figure).collect()
+    };
+    assert!(shown(&mut editor).is_empty());
+    let run = json!({ "command": "pullback.rounding", "arguments": [URI, "cube"] });
+    let answer = editor.ask("workspace/executeCommand", run.clone());
+    // Each of the two products has an error of half a unit, and passes it on.
+    assert_eq!(answer["text"], "rounding error 1.2e-7", "{answer}");
+    let lenses = editor.ask("textDocument/codeLens", document.clone());
+    assert!(titles(&lenses).contains(&"rounding error 1.2e-7".to_string()), "{lenses}");
+    // The returned value is shown beside the name of the function.
+    assert_eq!(shown(&mut editor), [(1, "±6.0e-8".to_string()), (3, "±6.0e-8".to_string())]);
+    // They were of another text.
+    editor.change(URI, &text.replace("y * x", "y * missing"));
+    assert!(shown(&mut editor).is_empty());
+    let error = editor.try_ask("workspace/executeCommand", run);
+    assert!(error.is_err_and(|e| e.contains("missing")));
+    editor.end();
+}

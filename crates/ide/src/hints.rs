@@ -17,6 +17,8 @@ pub enum HintKind {
     Type,
     /// The variable carries a derivative.
     Active,
+    /// What the variable contributes to a rounding error, after its name.
+    Rounding,
 }
 
 /// A text to show at an offset.

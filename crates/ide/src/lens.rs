@@ -1,4 +1,5 @@
-//! Lists the differentiable functions of a file, writes their derivatives, and checks these at random points.
+//! Lists the differentiable functions of a file, writes their derivatives, checks these at random points, and estimates
+//! rounding errors there.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -9,6 +10,8 @@ use driver::device::Backend;
 use driver::gradcheck::{self, Random, Verdict};
 use driver::launch::CodeOptions;
 use driver::pipeline::{self, Failure, Options};
+use driver::precision;
+use driver::ranges::Ranges;
 use driver::session::{FileOptions, Session};
 use driver::{Request, render};
 use syntax::Span;
@@ -102,6 +105,59 @@ fn check_gradient(session: &mut Session, path: &Path, name: &str) -> Result<(boo
         );
     }
     Ok((differ == 0 && !entries.is_empty(), text))
+}
+
+/// What is shown of the rounding errors of a function.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rounding {
+    /// The estimate of the whole function.
+    pub title: String,
+    /// The figures of the variables, with the ends of their names in the file, and an explanation of each.
+    pub hints: Vec<(u32, String, String)>,
+}
+
+/// The points at which rounding errors are estimated.
+const ESTIMATED: u32 = 10;
+
+/// Estimates what each variable of a function contributes to the rounding error of its result, at random points. An error
+/// is a text for the user.
+pub fn rounding(options: &FileOptions, path: &Path, function: &str) -> Result<Rounding, String> {
+    let mut session = Session::new(options.clone());
+    estimate(&mut session, path, function).map_err(|failure| failure_text(&session, failure))
+}
+
+fn estimate(session: &mut Session, path: &Path, function: &str) -> Result<Rounding, Failure> {
+    let source = precision::read(session, path)?;
+    let options = precision::Options {
+        function: function.to_string(),
+        at: Vec::new(),
+        points: ESTIMATED,
+        ranges: Ranges { common: (-2.0, 2.0), named: Vec::new() },
+        seed: 0,
+        memory: Vec::new(),
+        backend: Backend::INTERP,
+        code: CodeOptions { seconds: Some(SECONDS), ..CodeOptions::default() },
+    };
+    let found = precision::estimate(session, &source, &options, &mut Vec::new())?;
+    let number = |error: f64| if error.is_finite() { format!("{error:.1e}") } else { "infinite".to_string() };
+    let shown = found
+        .report
+        .contributions
+        .iter()
+        .filter(|c| c.error > 0.0 && !c.variable.name.is_empty() && c.variable.span.file == found.root);
+    let hint = |c: &precision::Contribution| {
+        let text = format!("±{}", number(c.error));
+        let why = format!(
+            "its {} operations contribute at most {} to the rounding error of `{function}`, relative to the result, at \
+             {ESTIMATED} points",
+            c.operations,
+            number(c.error)
+        );
+        (c.variable.span.end, text, why)
+    };
+    let mut hints: Vec<(u32, String, String)> = shown.map(hint).collect();
+    hints.sort_by_key(|hint| hint.0);
+    Ok(Rounding { title: format!("rounding error {}", number(found.report.estimated)), hints })
 }
 
 fn failure_text(session: &Session, failure: Failure) -> String {

@@ -43,7 +43,7 @@ pub use folding::{Fold, FoldKind, folds};
 pub use highlighter::Highlighter;
 pub use hints::{Hint, HintKind, HintOptions};
 pub use hover::Hover;
-pub use lens::{Lens, derivative, gradcheck};
+pub use lens::{Lens, Rounding, derivative, gradcheck, rounding};
 pub use references::{Reference, Refusal, Target, references, rename};
 pub use signature_help::{SignatureHelp, SignatureText, signature_help};
 pub use symbols::{SymbolKind, SymbolNode};
