@@ -414,6 +414,9 @@ pub(crate) struct BenchArgs {
     /// Show what each line costs, beside the source; with a path, as a page for a browser, too
     #[arg(long, value_name = "PAGE.html")]
     pub(crate) profile: Option<Option<PathBuf>>,
+    /// Show what each line contributes to the rounding error of the result in the profile, too
+    #[arg(long, requires = "profile", conflicts_with = "entry")]
+    pub(crate) rounding: bool,
     #[command(flatten)]
     pub(crate) limits: MemoryLimitArgs,
     /// Print one JSON object

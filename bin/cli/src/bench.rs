@@ -1,13 +1,16 @@
 //! `bench`: measures the run time of functions and their gradients.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use driver::bench::{self, Launch, Measured, Options, Subject, Times};
 use driver::call::parse_arguments;
 use driver::launch::Backend;
 use driver::pipeline::{self, Loaded};
-use driver::profile::Profile;
+use driver::precision;
+use driver::profile::{Place, Profile, Rounding};
+use driver::ranges::Ranges;
+use driver::session::Session;
 use driver::{Error, files, render};
 use syntax::Sources;
 
@@ -18,6 +21,10 @@ use crate::{page, profile, run};
 
 /// The number of seconds for which a kernel is measured.
 const SECONDS: f64 = 0.3;
+/// The points at which rounding errors are estimated, and the range of their numbers, which is that of measurements.
+const POINTS: u32 = 20;
+/// See `POINTS`.
+const ARGUMENTS: (f64, f64) = (0.25, 0.75);
 
 pub(crate) fn bench(args: &BenchArgs) -> u8 {
     report::finish(&args.source, args.json, |session| {
@@ -56,7 +63,11 @@ pub(crate) fn bench(args: &BenchArgs) -> u8 {
             let seconds = args.seconds.unwrap_or(driver::profile::SECONDS);
             let options = Options { seconds, ..options };
             for subject in &subjects {
-                profiles.push(driver::profile::profile(session, &args.source.file, subject, &options)?);
+                let mut profile = driver::profile::profile(session, &args.source.file, subject, &options)?;
+                if let (true, Subject::Function(name)) = (args.rounding, subject) {
+                    profile.rounding = Some(rounding(session, &args.source.file, name, &options)?);
+                }
+                profiles.push(profile);
             }
         }
         let sources = &session.sources;
@@ -69,6 +80,26 @@ pub(crate) fn bench(args: &BenchArgs) -> u8 {
         }
         Ok(0)
     })
+}
+
+/// What each line contributes to the rounding error of a function, at random arguments such as it is measured with.
+fn rounding(session: &Session, file: &Path, function: &str, options: &Options) -> Result<Rounding, Stop> {
+    let asked = precision::Options {
+        function: function.to_string(),
+        at: options.at.clone(),
+        points: POINTS,
+        ranges: Ranges { common: ARGUMENTS, named: Vec::new() },
+        seed: 1,
+        memory: options.memory.clone(),
+        backend: Backend::INTERP,
+        code: options.execution.code.clone(),
+    };
+    let lines = precision::by_line(session, file, &asked)?;
+    let index = |path: &str| session.sources.files.iter().rposition(|file| file.path == path);
+    let place = |(path, line, error): (String, u32, f64)| {
+        Some((Place { file: u32::try_from(index(&path)?).ok()?, line }, error))
+    };
+    Ok(lines.into_iter().filter_map(place).collect())
 }
 
 /// The subject of the measurement: a kernel, the functions that are named, or all that are differentiable.

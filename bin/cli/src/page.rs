@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use driver::profile::{Advice, KernelProfile, Line, Place, Profile};
 use syntax::Sources;
 
-use crate::profile::{self, LEGEND, NO_SPILLS};
+use crate::profile::{self, LEGEND, NO_SPILLS, ROUNDING};
 
 const STYLE: &str = "\
 :root { color-scheme: light dark; --ink: #1d2433; --paper: #ffffff; --soft: #667085; --rule: #e4e7ec; --tint: #f6f7f9; \
@@ -126,6 +126,9 @@ fn section(out: &mut String, sources: &Sources, profile: &Profile) {
     if !profile.has_spills {
         let _ = writeln!(out, "<p class=\"legend\">{NO_SPILLS}</p>");
     }
+    if profile.rounding.is_some() {
+        let _ = writeln!(out, "<p class=\"legend\">{ROUNDING}</p>");
+    }
 }
 
 /// The parts of a kernel's time.
@@ -226,6 +229,7 @@ mod tests {
                 Advice { place, remedy: "layout", text: text.clone() },
                 Advice { place: None, remedy: "no_diff", text },
             ],
+            rounding: None,
         }
     }
 

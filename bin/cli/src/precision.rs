@@ -17,6 +17,9 @@ use crate::derive::{aligned, ranges};
 use crate::format::difference;
 use crate::report;
 
+/// The number of results whose sizes are shown.
+const SHOWN: usize = 4;
+
 pub(crate) fn precision(args: &PrecisionArgs) -> u8 {
     report::finish(&args.call.source, args.call.json, |session| {
         let file = &args.call.source.file;
@@ -73,7 +76,10 @@ fn text(
     let mut text = table(session, report);
     let plural = if report.points == 1 { "" } else { "s" };
     text += &format!("\nerror of the result at {} point{plural}, relative to its size", report.points);
-    let sizes: Vec<String> = report.sizes.iter().map(|size| format!("{size:.3e}")).collect();
+    let mut sizes: Vec<String> = report.sizes.iter().take(SHOWN).map(|size| format!("{size:.3e}")).collect();
+    if report.sizes.len() > SHOWN {
+        sizes.push("…".to_string());
+    }
     text += &format!(" {}: at most {}", sizes.join(", "), number(report.estimated));
     text += &match report.measured {
         Some(error) => format!(", in fact {}\n", number(error)),

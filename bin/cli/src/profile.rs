@@ -127,6 +127,15 @@ pub(crate) fn columns(profile: &Profile) -> Vec<Column<'_>> {
         true => ("spills", Box::new(|line| shows(counts(profile, line).spills))),
         false => ("spills", Box::new(|_| "?".to_string())),
     });
+    if let Some(rounding) = &profile.rounding {
+        all.push((
+            "rounding",
+            Box::new(|line| match rounding.get(&line.place) {
+                Some(&error) if error > 0.0 => format!("{error:.1e}"),
+                _ => String::new(),
+            }),
+        ));
+    }
     all
 }
 
@@ -158,6 +167,10 @@ pub(crate) const LEGEND: &[&str] = &[
 /// The note on spills, if the backend does not tell.
 pub(crate) const NO_SPILLS: &str = "spills are unknown (?): this backend does not tell them.";
 
+/// The note on rounding errors, if they are shown.
+pub(crate) const ROUNDING: &str =
+    "rounding: what the line contributes to the rounding error of the result, at most, relative to its size.";
+
 /// The profiles beside the source.
 pub(crate) fn text(sources: &Sources, all: &[Profile]) -> String {
     let mut out = String::new();
@@ -174,6 +187,9 @@ pub(crate) fn text(sources: &Sources, all: &[Profile]) -> String {
         let _ = writeln!(out, "\n{}", LEGEND.join("\n"));
         if !profile.has_spills {
             let _ = writeln!(out, "{NO_SPILLS}");
+        }
+        if profile.rounding.is_some() {
+            let _ = writeln!(out, "{ROUNDING}");
         }
         for (name, kernel) in profile.names().iter().zip(&profile.kernels) {
             if let Some(doubt) = &kernel.doubt {
@@ -252,6 +268,9 @@ pub(crate) fn json(sources: &Sources, profile: &Profile) -> serde_json::Value {
             "file": path(sources, line.place.file),
             "line": line.place.line,
         });
+        if let Some(error) = profile.rounding.as_ref().and_then(|rounding| rounding.get(&line.place)) {
+            one["rounding"] = (*error).into();
+        }
         let parts = line.gradient;
         match profile.subject {
             Subject::Function(_) => {

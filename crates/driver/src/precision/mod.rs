@@ -124,6 +124,8 @@ pub struct Report {
     pub enclosed: Result<f64, Unbounded>,
     /// The contributions, the largest first.
     pub contributions: Vec<Contribution>,
+    /// What the operations of each line of a file contribute.
+    pub lines: Vec<(FileId, u32, f64)>,
 }
 
 /// Why intervals do not bound the error.
@@ -413,6 +415,7 @@ pub fn estimate(
         measured,
         enclosed,
         contributions: contributions(&model, session, &errors, &sizes),
+        lines: lines(&model, session, &errors, &sizes),
         sizes,
     };
     Ok(Estimate { report, source: source.clone(), root: model.root, reference })
@@ -484,6 +487,34 @@ fn enclosed(
         }
     }
     Ok(unbounded.map_or(Ok(largest), Err))
+}
+
+/// What each line of a program contributes to the rounding error of a function, relative to the result: the path of the
+/// file, the line, and the error.
+pub fn by_line(
+    session: &Session,
+    path: &Path,
+    options: &Options,
+) -> Result<Vec<(String, u32, f64)>, Failure> {
+    let mut session = session.fresh();
+    let source = read(&mut session, path)?;
+    let found = estimate(&mut session, &source, options, &mut Vec::new())?;
+    let path = |FileId(file): FileId| session.sources.files[file as usize].path.clone();
+    Ok(found.report.lines.into_iter().map(|(file, line, error)| (path(file), line, error)).collect())
+}
+
+/// What the operations of each line contribute.
+fn lines(model: &Model, session: &Session, errors: &Errors, sizes: &[f64]) -> Vec<(FileId, u32, f64)> {
+    let place = |row: &Row| {
+        let span = source_span(row.span);
+        (span.file, session.sources.line_column(span.file, span.start).0)
+    };
+    let places: Vec<(FileId, u32)> = model.rows.iter().map(place).collect();
+    let mut all = places.clone();
+    all.sort();
+    all.dedup();
+    let of = |at: (FileId, u32)| (at.0, at.1, errors.largest(sizes, |row| places[row] == at));
+    all.into_iter().map(of).collect()
 }
 
 /// The contributions of variables, and of lines where there is none, the largest first.

@@ -229,6 +229,7 @@ mod tests {
             lines: vec![line],
             has_spills: true,
             advice: Vec::new(),
+            rounding: None,
         }
     }
 

@@ -63,7 +63,13 @@ pub struct Profile {
     pub has_spills: bool,
     /// Changes that may make the function faster.
     pub advice: Vec<Advice>,
+    /// What each line contributes to the rounding error of the result, if that has been estimated
+    /// ([`crate::precision::by_line`]).
+    pub rounding: Option<Rounding>,
 }
+
+/// Errors of lines; used only for lookups.
+pub type Rounding = FxHashMap<Place, f64>;
 
 /// The time of a kernel.
 #[derive(Clone, Debug, PartialEq)]
@@ -225,6 +231,7 @@ pub fn profile(
         lines,
         has_spills: code.unwrap_or(false),
         advice: Vec::new(),
+        rounding: None,
     };
     let trials = try_remedies((session, file), &kernels, &found, options)?;
     found.advice = advice::advice(&found, &trials);
