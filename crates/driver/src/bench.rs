@@ -304,7 +304,7 @@ impl Kernels {
         let module = self.module.clone();
         let mut runner = Runner::with_pointers(module, &options.memory, options.execution.backend, code)?;
         if let Some(OwnMemory { row, tables, numbers, out }) = &self.own {
-            for (global, bytes) in row.to_bytes(tables, &[numbers]) {
+            for (global, bytes) in row.to_bytes(tables, &[numbers], 1) {
                 runner.bind_global(global, &bytes);
             }
             runner.bind_global(out.0, &vec![0; self.threads() as usize * out.1 as usize]);

@@ -46,6 +46,7 @@ pub struct Callee {
     pub inputs: Vec<Number>,
     /// Every output number.
     pub outputs: Vec<Number>,
+    common: Tables,
     arguments: Tables,
     results: Tables,
     primal: Wrapped,
@@ -106,17 +107,19 @@ impl Callee {
         let user: Vec<_> =
             module.globals.iter().filter(|(_, g)| is_written(&module, g)).map(|g| g.0).collect();
         let group = if backend.has_lanes(code) && user.is_empty() { GROUP } else { 1 };
+        let mut common = Tables::new("call.point", Space::ReadOnly);
         let mut arguments = Tables::new("call.arguments", Space::ReadOnly);
         let mut results = Tables::new("call.results", Space::ReadWrite);
         module.entries.clear();
+        // Derivatives are called at one point with several directions.
+        let point = module.funcs[info.func].params.len();
         let mut wrapped = |func: Func| {
+            let shared = if func == info.func { 0 } else { point };
             let is_plain = |s: &Slot| wrap::is_number(&module.types, s.ty);
             let f = &module.funcs[func];
-            f.params
-                .iter()
-                .chain(&f.results)
-                .all(is_plain)
-                .then(|| wrap::wrap(&mut module, func, [&mut arguments, &mut results], group))
+            f.params.iter().chain(&f.results).all(is_plain).then(|| {
+                wrap::wrap(&mut module, func, shared, [&mut common, &mut arguments, &mut results], group)
+            })
         };
         let primal = wrapped(info.func)
             .ok_or_else(|| Error::Internal(format!("`{}` is not made of numbers", info.name)))?;
@@ -130,6 +133,7 @@ impl Callee {
             info,
             inputs,
             outputs,
+            common,
             arguments,
             results,
             primal,
@@ -139,7 +143,13 @@ impl Callee {
             group: group as usize,
             writable,
         };
-        callee.give(&Wrapped { entry: 0, args: Default::default(), results: Default::default() }, &[]);
+        let nothing = Wrapped {
+            entry: 0,
+            shared: Default::default(),
+            args: Default::default(),
+            results: Default::default(),
+        };
+        callee.give(&nothing, &[], 0);
         Ok(callee)
     }
 
@@ -247,6 +257,7 @@ impl Callee {
             info: self.info.clone(),
             inputs: self.inputs.clone(),
             outputs: self.outputs.clone(),
+            common: self.common.clone(),
             arguments: self.arguments.clone(),
             results: self.results.clone(),
             primal: self.primal.clone(),
@@ -357,23 +368,29 @@ impl Callee {
     }
 
     fn dispatch(&mut self, kernel: &Wrapped, calls: &[Vec<u64>]) -> Result<Vec<Vec<u64>>, Error> {
-        let Some(last) = calls.last() else { return Ok(Vec::new()) };
+        if calls.is_empty() {
+            return Ok(Vec::new());
+        }
         // The last group is padded with copies of the last call.
         let threads = calls.len().next_multiple_of(self.group);
-        let all: Vec<&[u64]> = (0..threads).map(|t| &calls.get(t).unwrap_or(last)[..]).collect();
-        self.give(kernel, &all);
+        self.give(kernel, calls, threads);
         self.runner.call(kernel.entry, (threads / self.group) as u32)?;
         let bytes: Vec<&[u8]> = self.results.globals.iter().map(|t| self.runner.bytes_of(t.1)).collect();
         Ok((0..calls.len()).map(|call| kernel.results.read(&self.results, &bytes, call)).collect())
     }
 
-    /// Fills the tables for these calls.
-    fn give(&mut self, kernel: &Wrapped, calls: &[&[u64]]) {
-        for (global, bytes) in kernel.args.to_bytes(&self.arguments, calls) {
+    /// Fills the tables for these calls, each of which begins with the numbers that all share.
+    fn give(&mut self, kernel: &Wrapped, calls: &[Vec<u64>], threads: usize) {
+        let shared: Vec<&[u64]> =
+            calls.first().map(|call| &call[..kernel.shared.len()]).into_iter().collect();
+        let own: Vec<&[u64]> = calls.iter().map(|call| &call[kernel.shared.len()..]).collect();
+        let common = kernel.shared.to_bytes(&self.common, &shared, shared.len());
+        let own = kernel.args.to_bytes(&self.arguments, &own, threads);
+        for (global, bytes) in common.into_iter().chain(own) {
             self.runner.bind_global(global, &bytes);
         }
         for (table, &(_, global)) in self.results.globals.iter().enumerate() {
-            let size = kernel.results.size(&self.results, table, calls.len());
+            let size = kernel.results.size(&self.results, table, threads);
             self.runner.bind_global(global, &vec![0; size]);
         }
     }

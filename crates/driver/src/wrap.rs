@@ -123,25 +123,39 @@ impl Row {
         row
     }
 
+    /// The number of numbers of a call.
+    pub(crate) fn len(&self) -> usize {
+        self.numbers.len()
+    }
+
     /// The table of a leaf, and the leaf's index there; `None` if there is no such leaf.
     pub(crate) fn leaf(&self, n: usize) -> Option<(usize, u32)> {
         self.leaves.get(n).copied()
     }
 
-    /// The contents of each table for calls with these numbers.
-    pub(crate) fn to_bytes(&self, tables: &Tables, calls: &[&[u64]]) -> Vec<(Global, Vec<u8>)> {
+    /// The contents of each table for calls with these numbers, with copies of the last one for further threads.
+    pub(crate) fn to_bytes(
+        &self,
+        tables: &Tables,
+        calls: &[&[u64]],
+        threads: usize,
+    ) -> Vec<(Global, Vec<u8>)> {
         let mut all: Vec<(Global, Vec<u8>)> = Vec::new();
         for (table, &(kind, global)) in tables.globals.iter().enumerate() {
             let size = self.sizes.get(table).copied().unwrap_or(0) as usize;
             let width = kind.bytes() as usize;
-            let mut bytes = vec![0; size * calls.len() * width];
+            let row = size * width;
+            let mut bytes = vec![0; row * threads];
             for (call, numbers) in calls.iter().enumerate() {
                 let mine = self.numbers.iter().zip(*numbers).filter(|n| n.0.1 == table);
                 for (&(s, _, at), &bits) in mine {
-                    let bits = scalar::convert(s, kind, bits).to_le_bytes();
-                    let at = (call * size + at as usize) * width;
-                    bytes[at..at + width].copy_from_slice(&bits[..width]);
+                    let bits = if s == kind { bits } else { scalar::convert(s, kind, bits) };
+                    let at = call * row + at as usize * width;
+                    bytes[at..at + width].copy_from_slice(&bits.to_le_bytes()[..width]);
                 }
+            }
+            for thread in calls.len().max(1)..threads {
+                bytes.copy_within((calls.len().max(1) - 1) * row..calls.len().max(1) * row, thread * row);
             }
             all.push((global, bytes));
         }
@@ -155,7 +169,7 @@ impl Row {
             let width = kind.bytes() as usize;
             let at = (call * self.sizes[table] as usize + at as usize) * width;
             let bits = bytes[table].get(at..at + width).map_or(0, crate::npy::from_le);
-            scalar::convert(kind, s, bits)
+            if kind == s { bits } else { scalar::convert(kind, s, bits) }
         };
         self.numbers.iter().map(of).collect()
     }
@@ -327,26 +341,39 @@ impl<'a> Kernel<'a> {
 pub(crate) struct Wrapped {
     /// The index of the entry point.
     pub(crate) entry: usize,
-    /// The layout of its arguments.
+    /// The layout of the arguments that all calls share, of which there is one row.
+    pub(crate) shared: Row,
+    /// The layout of the other arguments, of which there is a row for each call.
     pub(crate) args: Row,
     /// The layout of its results.
     pub(crate) results: Row,
 }
 
-/// Adds an entry point with groups of `group` threads that calls a function of numbers.
+/// Adds an entry point with groups of `group` threads that calls a function of numbers. All calls share the first `shared`
+/// parameters: what is computed from them alone is the same for threads that run side by side, and is computed once.
 pub(crate) fn wrap(
     module: &mut Module,
     func: Func,
-    [inputs, outputs]: [&mut Tables; 2],
+    shared: usize,
+    [common, inputs, outputs]: [&mut Tables; 3],
     group: u32,
 ) -> Wrapped {
     let Function { params, results, name, .. } = module.funcs[func].clone();
-    let (args_row, results_row) = (Row::new(module, inputs, &params), Row::new(module, outputs, &results));
+    let (same, own) = params.split_at(shared.min(params.len()));
+    let (shared_row, args_row) = (Row::new(module, common, same), Row::new(module, inputs, own));
+    let results_row = Row::new(module, outputs, &results);
     let entry = module.entries.len();
-    let (inputs, outputs) = (inputs.places(module), outputs.places(module));
+    let (common, inputs, outputs) = (common.places(module), inputs.places(module), outputs.places(module));
     let mut k = Kernel::new(&mut module.types, format!("call of {name}"));
     let mut args = Vec::new();
-    for (slot, &(table, at)) in params.iter().zip(&args_row.leaves) {
+    for (slot, &(table, at)) in same.iter().zip(&shared_row.leaves) {
+        let (kind, place) = common[table];
+        let handle = k.table(place);
+        let at = k.b.u32(at);
+        let strides = dense(k.b.types, slot.ty);
+        args.push(k.read(slot.ty, kind, handle, at, &strides));
+    }
+    for (slot, &(table, at)) in own.iter().zip(&args_row.leaves) {
         let (kind, place) = inputs[table];
         let handle = k.table(place);
         let at = k.first(args_row.sizes[table], at);
@@ -364,5 +391,5 @@ pub(crate) fn wrap(
     let kernel = k.b.finish(Vec::new(), Vec::new());
     let kernel = module.funcs.push(kernel);
     module.entries.push(Entry::kernel(format!("call.{entry}"), kernel, [group, 1, 1]));
-    Wrapped { entry, args: args_row, results: results_row }
+    Wrapped { entry, shared: shared_row, args: args_row, results: results_row }
 }
