@@ -13,6 +13,7 @@ from . import _core
 from ._generic import split
 from ._memory import Memory, tensor_type
 from ._show import DerivativeSource
+from ._sparse import sparse as _sparse
 from ._values import Choice, Leaf, Parameter, number
 
 if TYPE_CHECKING:
@@ -143,11 +144,17 @@ class Function:
         given = [*flat, *self._ones(), *self._tangents(along)]
         return by.pack(self._run(("vjp", "jvp"), given, memory, by.leaves)[by.n :])
 
-    def jacobian(self, *args: Any, wrt: Wrt = None, **kwargs: Any) -> Any:
+    def jacobian(self, *args: Any, wrt: Wrt = None, sparse: bool = False, **kwargs: Any) -> Any:
         """Return the derivative of each component of the value by each component of `wrt`, for each call.
 
         The shape is that of the call, then that of a value, then that of the parameter.
+
+        If `sparse`, return a `scipy.sparse.csr_array`, or without SciPy its data, indices, indptr and shape: a row for
+        each number of all outputs, a column for each number of `wrt`, in order. The arguments are those of one call. The
+        pattern is found from the program, and kept for the next call (docs/jacobians.md).
         """
+        if sparse:
+            return _sparse(self, args, kwargs, wrt, False)
         leaf = self._single_output()
         by = self._chosen(wrt)
         xp, flat, shape, memory = self._broadcast(args, kwargs)
@@ -158,11 +165,14 @@ class Function:
         moved = [_moved(x, rank).reshape((*shape, *leaf.dims, *x.shape[1 + rank :])) for x in found]
         return by.pack(moved)
 
-    def hessian(self, *args: Any, wrt: Wrt = None, **kwargs: Any) -> Any:
+    def hessian(self, *args: Any, wrt: Wrt = None, sparse: bool = False, **kwargs: Any) -> Any:
         """Return the second derivatives with respect to `wrt`, for each call; for several parameters, a dict of dicts.
 
-        The shape is that of the call, then twice that of the parameter.
+        The shape is that of the call, then twice that of the parameter. If `sparse`, it is one matrix as for `jacobian`,
+        with a row and a column for each number of `wrt`.
         """
+        if sparse:
+            return _sparse(self, args, kwargs, wrt, True)
         by = self._chosen(wrt)
         xp, flat, shape, memory = self._broadcast(args, kwargs)
         wanted = [x for x, c in zip(self._leaves(), by.leaves) if c]

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use array::{Argument, Array, Check, Derivative, Leaf, Number, Parameter, Place, Step};
+use array::{Argument, Array, Check, Csr, Derivative, Leaf, Number, Order, Parameter, Place, Step};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyTuple};
 use smallvec::SmallVec;
 
 use crate::convert::{Inputs, dtype_name, new_array, on_device};
@@ -23,6 +23,39 @@ pub(crate) struct Function {
 impl Function {
     pub(crate) fn new(inner: array::Function) -> Function {
         Function { inner: Arc::new(inner) }
+    }
+
+    /// The contents of the memory that the function reaches, by name.
+    fn memory(
+        &self,
+        py: Python<'_>,
+        memory: &Bound<'_, PyDict>,
+    ) -> PyResult<Vec<(String, serde_json::Value)>> {
+        let mut bound = Vec::new();
+        for (name, value) in memory {
+            let name: String = name.extract()?;
+            self.inner.place(&name).map_err(|error| raised(py, error))?;
+            let value = json(&value)
+                .map_err(|why| PyTypeError::new_err(format!("`{name}` cannot be bound to {why}")))?;
+            bound.push((name, value));
+        }
+        Ok(bound)
+    }
+}
+
+/// The numbers of a point.
+#[derive(FromPyObject)]
+enum PointArg<'py> {
+    /// As doubles, which takes less time.
+    Floats(Bound<'py, PyBytes>),
+    List(Vec<NumberArg>),
+}
+
+fn number(arg: NumberArg) -> Number {
+    match arg {
+        NumberArg::Int(n) => Number::Int(n),
+        NumberArg::Unsigned(n) => Number::Unsigned(n),
+        NumberArg::Float(x) => Number::Float(x),
     }
 }
 
@@ -47,6 +80,10 @@ type LeafInfo = (String, &'static str, Vec<u32>, bool);
 
 /// A parameter: its name, its type, whether it is an input and whether it is an output, and its leaves.
 type ParameterInfo = (String, String, bool, bool, Vec<LeafInfo>);
+
+/// A matrix in compressed rows: the starts of the rows (int64), the columns (int32) and the values (float64) as bytes, and
+/// the number of columns.
+type Compressed<'py> = (Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<'py, PyBytes>, usize);
 
 fn leaf_info(leaf: &Leaf) -> LeafInfo {
     (leaf.path.clone(), dtype_name(leaf.kind), leaf.dims.clone(), leaf.diff)
@@ -154,22 +191,38 @@ impl Function {
         tolerance: f64,
         memory: &Bound<'_, PyDict>,
     ) -> PyResult<String> {
-        let number = |arg| match arg {
-            NumberArg::Int(n) => Number::Int(n),
-            NumberArg::Unsigned(n) => Number::Unsigned(n),
-            NumberArg::Float(x) => Number::Float(x),
-        };
         let points = points.into_iter().map(|point| point.into_iter().map(number).collect()).collect();
-        let mut bound = Vec::new();
-        for (name, value) in memory {
-            let name: String = name.extract()?;
-            self.inner.place(&name).map_err(|error| raised(py, error))?;
-            let value = json(&value)
-                .map_err(|why| PyTypeError::new_err(format!("`{name}` cannot be bound to {why}")))?;
-            bound.push((name, value));
-        }
-        let (f, check) = (self.inner.clone(), Check { points, tolerance, memory: bound });
+        let memory = self.memory(py, memory)?;
+        let (f, check) = (self.inner.clone(), Check { points, tolerance, memory });
         run(py, true, Vec::new, move |_| f.check(&check))?.map_err(|error| raised(py, error))
+    }
+
+    /// The first derivatives, or the second ones of the only number of the outputs, that may differ from zero, at a point
+    /// that has the numbers of all inputs.
+    fn sparse<'py>(
+        &self,
+        py: Python<'py>,
+        point: PointArg<'py>,
+        memory: &Bound<'_, PyDict>,
+        is_second: bool,
+    ) -> PyResult<Compressed<'py>> {
+        let point: Vec<Number> = match point {
+            PointArg::List(list) => list.into_iter().map(number).collect(),
+            PointArg::Floats(bytes) => {
+                let floats = bytes.as_bytes().as_chunks::<8>().0;
+                floats.iter().map(|&bytes| Number::Float(f64::from_ne_bytes(bytes))).collect()
+            }
+        };
+        let memory = self.memory(py, memory)?;
+        let order = if is_second { Order::Second } else { Order::First };
+        let f = self.inner.clone();
+        let found = run(py, true, Vec::new, move |_| f.sparse(&point, &memory, order))?;
+        let Csr { pattern, values } = found.map_err(|error| raised(py, error))?;
+        let starts: Vec<u8> = pattern.starts.iter().flat_map(|&at| (at as i64).to_ne_bytes()).collect();
+        let columns: Vec<u8> = pattern.columns.iter().flat_map(|&at| (at as i32).to_ne_bytes()).collect();
+        let values: Vec<u8> = values.iter().flat_map(|x| x.to_ne_bytes()).collect();
+        let bytes = |list: Vec<u8>| PyBytes::new(py, &list);
+        Ok((bytes(starts), bytes(columns), bytes(values), pattern.n_columns))
     }
 
     /// The function after each pass of differentiation.

@@ -114,6 +114,65 @@ def test_hessians_agree_with_differences(m):
     np.testing.assert_allclose(m.loss.hvp(at, k, 3, along={"at": d}), h @ d, rtol=1e-12)
 
 
+SPARSE = """
+StructuredBuffer<int> next;
+struct Pair : IDifferentiable { double a; double2 b; }
+[Differentiable] double[40] flow(double x[40], double k)
+{
+    double y[40];
+    for (int i = 0; i < 40; i++) y[i] = x[i] * x[i] * k - (i > 0 && x[i] > 0 ? x[i - 1] : 0.0l);
+    return y;
+}
+[Differentiable] double energy(double x[40], double k)
+{
+    double sum = 0;
+    for (int i = 0; i < 39; i++) sum += sin(x[i] * x[i + 1]) * k;
+    return sum;
+}
+[Differentiable] double[3] linked(double x[3]) { double y[3]; for (int i = 0; i < 3; i++) y[i] = x[next[i]] * x[i]; return y; }
+[Differentiable] double2 pair(Pair p, no_diff int n, float q) { return p.b * double(q) * n; }
+"""
+
+
+def dense(matrix):
+    data, indices, indptr, shape = (
+        (matrix.data, matrix.indices, matrix.indptr, matrix.shape) if hasattr(matrix, "data") else matrix
+    )
+    out = np.zeros(shape)
+    for row in range(shape[0]):
+        out[row, indices[indptr[row] : indptr[row + 1]]] = data[indptr[row] : indptr[row + 1]]
+    return out
+
+
+def test_sparse_matrices_are_the_dense_ones():
+    m = pb.load_source(SPARSE)
+    rng = np.random.default_rng(3)
+    # The pattern of the first point is too small for the second one.
+    for x in (np.full(40, -0.5), np.abs(rng.normal(size=40)) + 0.1, rng.normal(size=40)):
+        whole = m.flow.jacobian(x, 0.7)
+        np.testing.assert_allclose(dense(m.flow.jacobian(x, 0.7, wrt="x", sparse=True)), whole["x"], rtol=1e-14)
+        both = dense(m.flow.jacobian(x, 0.7, sparse=True))
+        np.testing.assert_allclose(both, np.column_stack([whole["x"], whole["k"]]), rtol=1e-14)
+        second = m.energy.hessian(x, 0.7)
+        np.testing.assert_allclose(
+            dense(m.energy.hessian(x, 0.7, wrt="x", sparse=True)), second["x"]["x"], rtol=1e-12, atol=1e-15
+        )
+        corner = dense(m.energy.hessian(x, 0.7, sparse=True))
+        np.testing.assert_allclose(corner[:40, 40], second["x"]["k"], rtol=1e-12, atol=1e-15)
+    matrix = m.flow.jacobian(np.ones(40), 0.7, wrt="x", sparse=True)
+    assert (matrix.nnz if hasattr(matrix, "nnz") else len(matrix[0])) == 79
+    at = {"a": 1.0, "b": [2.0, 3.0]}
+    np.testing.assert_array_equal(dense(m.pair.jacobian(at, 2, 0.5, sparse=True)), [[0, 1, 0, 4], [0, 0, 1, 6]])
+    np.testing.assert_array_equal(dense(m.pair.jacobian(at, 2, 0.5, wrt="q", sparse=True)), [[4], [6]])
+    for order in ([1, 1, 0], [2, 0, 1]):
+        found = dense(m.linked.jacobian([2.0, 3.0, 5.0], next=np.array(order, np.int32), sparse=True))
+        np.testing.assert_array_equal(found, m.linked.jacobian([2.0, 3.0, 5.0], next=np.array(order, np.int32))["x"])
+    with pytest.raises(ValueError, match="one call"):
+        m.flow.jacobian(np.ones((2, 40)), 0.7, sparse=True)
+    with pytest.raises(ValueError, match="40 numbers"):
+        m.flow.hessian(np.ones(40), 0.7, sparse=True)
+
+
 def test_what_does_not_move_meets_no_pole():
     m = pb.load_source(
         """[Differentiable] float f(float x, float y) { return x * y + 1 / y; }

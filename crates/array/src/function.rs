@@ -21,6 +21,7 @@ use crate::kernel::{self, GROUP, Places};
 use crate::launch::{self, Argument, Place};
 use crate::mapping::{Key, Mapping, Operand, broadcast};
 use crate::program::Program;
+use crate::sparse::Prepared;
 use crate::written::written;
 
 /// A part of a parameter or result that one array holds: a number, a vector, or an array of these.
@@ -87,6 +88,8 @@ pub struct Function {
     kernels: Mutex<FxHashMap<Key, Arc<Kernel>>>,
     /// Kernels prepared for the next calls, the most recently used last.
     ready: Mutex<Vec<Ready>>,
+    /// What sparse matrices of first and of second derivatives are made with.
+    pub(crate) prepared: [Mutex<Option<Prepared>>; 2],
 }
 
 /// A compiled kernel for one kind of array layout.
@@ -111,7 +114,7 @@ struct Ready {
 /// The maximum number of prepared kernels that are kept.
 const READY: usize = 8;
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -159,6 +162,7 @@ impl Function {
             sources: made.sources,
             kernels: Mutex::default(),
             ready: Mutex::default(),
+            prepared: Default::default(),
         })
     }
 

@@ -7,9 +7,9 @@ use driver::bind::{Bind, BindValue};
 use driver::call::{Callee, Point};
 use driver::gradcheck;
 use driver::launch::Backend;
-use driver::pipeline::{self, Failure};
+use driver::pipeline::{self, Compiled, Failure};
 use driver::{Request, derive, dump};
-use ir::scalar;
+use ir::{Scalar, scalar};
 use serde_json::{Value, json};
 
 use crate::error::Error;
@@ -61,15 +61,7 @@ impl Function {
                 Request { functions: vec![function], derivatives: true, sparse: true, ..Request::default() };
             let options = pipeline::Options { widen: true, ..pipeline::Options::default() };
             let compiled = loaded.compile(&request, &options)?;
-            let mut memory = Vec::new();
-            for (name, value) in &check.memory {
-                let own = format!("{MEMORY}{name}");
-                let is_param = compiled.module.globals.values().any(|g| {
-                    g.name.strip_prefix(&own).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-                });
-                let name = if is_param { own } else { name.clone() };
-                memory.push(Bind { name, value: BindValue::Json(value.clone()) });
-            }
+            let memory = binds(&compiled, &check.memory);
             let options = &self.program.options.execution.code;
             let mut callee = Callee::new(compiled.clone(), Backend::SOONEST, options, &memory)?;
             callee.bind(loaded, &memory)?;
@@ -142,14 +134,29 @@ impl Program {
     }
 }
 
+/// Memory by name, under the names that it has in a module: a parameter that became a global has its own.
+pub(crate) fn binds(compiled: &Compiled, memory: &[(String, Value)]) -> Vec<Bind> {
+    let bind = |(name, value): &(String, Value)| {
+        let own = format!("{MEMORY}{name}");
+        let is_param =
+            compiled.module.globals.values().any(|g| {
+                g.name.strip_prefix(&own).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+            });
+        let name = if is_param { own } else { name.clone() };
+        Bind { name, value: BindValue::Json(value.clone()) }
+    };
+    memory.iter().map(bind).collect()
+}
+
 /// Converts the numbers of a point to the bits that the callee takes.
-fn bits(callee: &Callee, numbers: &[Number]) -> Result<Point, Failure> {
+pub(crate) fn bits(callee: &Callee, numbers: &[Number]) -> Result<Point, Failure> {
     if numbers.len() != callee.inputs.len() {
         let message = format!("a point has {} numbers, not {}", callee.inputs.len(), numbers.len());
         return Err(driver::Error::input(message).into());
     }
     let bits = |(input, &number): (&driver::call::Number, &Number)| match (number, input.scalar) {
-        (Number::Float(x), s) => scalar::from_f64(s, x),
+        (Number::Float(x), s) if s.is_float() => scalar::from_f64(s, x),
+        (Number::Float(x), s) => scalar::convert(Scalar::F64, s, x.to_bits()),
         (Number::Int(n), s) if s.is_float() => scalar::from_f64(s, n as f64),
         (Number::Unsigned(n), s) if s.is_float() => scalar::from_f64(s, n as f64),
         (Number::Int(n), s) => scalar::from_i64(s, n),

@@ -1,0 +1,56 @@
+"""Sparse Jacobians and Hessians."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ._function import Function, Wrt
+
+
+def sparse(function: Function, args: Sequence[Any], kwargs: Mapping[str, Any], wrt: Wrt, is_second: bool) -> Any:
+    """Return a matrix in compressed rows, over the numbers of the value and of the parameters `wrt`.
+
+    It is a `scipy.sparse.csr_array` where SciPy is installed, and else a tuple of `data`, `indices`, `indptr` and the
+    shape, from which such an array can be made.
+    """
+    import numpy as np
+
+    by = function._chosen(wrt)
+    flat, memory = function._flat(args, kwargs)
+    parts: list[Any] = []
+    chosen: list[Any] = []
+    for leaf, part, is_chosen in zip(function._leaves(), flat, by.leaves):
+        x = np.asarray(part)
+        if x.shape != leaf.dims:
+            raise ValueError(f"a sparse matrix is of one call: `{function.name}` takes shape {list(leaf.dims)}, not {x.shape}")
+        parts.append(x.astype(leaf.dtype).ravel())
+        if leaf.diff:
+            chosen.append(np.full(x.size, is_chosen))
+    # A double has every number of these types, but not of the integers with 64 bits.
+    is_short = all(x.dtype.kind in "fb" or x.dtype.itemsize <= 4 for x in parts)
+    doubles = np.concatenate(parts).astype(np.float64).tobytes() if is_short else None
+    point = [n for x in parts for n in x.tolist()] if doubles is None else doubles
+    starts, columns, values, n = function._core.sparse(point, dict(memory), is_second)
+    indptr = np.frombuffer(starts, np.int64)
+    indices, data = np.frombuffer(columns, np.int32), np.frombuffer(values, np.float64)
+    is_kept = np.concatenate(chosen) if chosen else np.zeros(0, bool)
+    rows = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
+    keep = is_kept[indices]
+    if is_second:
+        # Rows and columns are both those of the parameters.
+        keep &= is_kept[rows]
+        of = np.cumsum(is_kept) - 1
+        rows, m = of[rows], int(is_kept.sum())
+    else:
+        m = len(indptr) - 1
+    rows, indices, data = rows[keep], (np.cumsum(is_kept) - 1)[indices[keep]].astype(np.int32), data[keep]
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=m))])
+    shape = (m, int(is_kept.sum()))
+    assert len(is_kept) == n
+    try:
+        from scipy.sparse import csr_array
+    except ImportError:
+        return data, indices, indptr, shape
+    return csr_array((data, indices, indptr), shape=shape)
