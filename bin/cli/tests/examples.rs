@@ -11,6 +11,17 @@ const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 const KERNEL: &str = "\
 [Differentiable] float f(float x, float3 y) { return x * x + dot(y, y) * x; }
 [Differentiable] float loss(float x) { return exp(-x) * x; }
+[Differentiable] float[3] residuals(float p[4])
+{
+    float r[3];
+    for (int k = 0; k < 3; k++) r[k] = p[k] * p[k + 1] - 1.0;
+    return r;
+}
+[Differentiable] float energy(float p[4])
+{
+    float r[3] = residuals(p);
+    return r[0] * r[0] + r[1] * r[1] + r[2] * r[2];
+}
 StructuredBuffer<float> x;
 RWStructuredBuffer<float> out;
 [shader(\"compute\")] [numthreads(1, 1, 1)]
@@ -73,6 +84,7 @@ fn folder(name: &str) -> PathBuf {
         ("decay.slang", DECAY.to_string()),
         ("decay.csv", "t,y\n".to_string() + &rows(&|t| 2.0 * (-0.7 * t).exp())),
         ("field.slang", FIELD.to_string()),
+        ("point.json", "{\"p\": [0.5, 1.0, 1.5, 2.0]}".to_string()),
     ] {
         std::fs::write(folder.join(file), text).expect("a file");
     }

@@ -321,6 +321,7 @@ mod tests {
         assert_eq!((repetitions(3, 10), repetitions(3, 11), repetitions(3, 20)), (2, 3, 3));
         assert_eq!((repetitions(5, 1), repetitions(5, 6), repetitions(5, 7)), (0, 1, 2));
         assert_eq!(repetitions(1, 1000), 999);
-        assert_eq!(repetitions(20, u64::from(u32::MAX)), 15);
+        // C(35, 20) = 3.2e9, C(36, 20) = 7.3e9
+        assert_eq!(repetitions(20, u64::from(u32::MAX)), 16);
     }
 }
