@@ -170,6 +170,15 @@ fn doubles_become_floats_where_halves_are_too_narrow() {
 }
 
 #[test]
+fn limits_of_memory_do_not_count_for_the_observed_code() {
+    let text = "[Differentiable] [CheckpointBudget(96)] float f(float x)\n\
+                {\n    float s = x;\n    [Checkpoint(4)] for (int i = 0; i < 16; i++) s = sin(s) + x;\n    return s;\n}\n";
+    let found = estimated(text, &options(&[("x", json!(0.5))]));
+    assert_eq!(of(&found, "s").operations, 32.0);
+    assert!(found.report.measured.is_some_and(|error| error <= found.report.estimated));
+}
+
+#[test]
 fn what_cannot_be_estimated_is_refused() {
     let mut session = Session::new(FileOptions::default());
     let mut refused = |text: &str| {

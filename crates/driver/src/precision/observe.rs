@@ -89,7 +89,9 @@ pub fn observe(module: &mut Module, observed: Observed) -> Result<Observations, 
             continue;
         }
         functions.push(module.funcs[f].span);
-        let func = ir::build::take(module, f);
+        let mut func = ir::build::take(module, f);
+        // What the observed code keeps is more, and in doubles, than what the program's limit is about.
+        func.checkpoint.budget = None;
         let mut work = Work { module, rounded: observed.rounded, func, rows: &mut rows, out: Vec::new() };
         work.function();
         let func = work.func;
