@@ -1,7 +1,7 @@
 //! Dispatches WebAssembly modules.
 //!
 //! A host compiles and runs them: an interpreter ([`interpreter`]), which shows that a module does what the program says,
-//! or, if this crate is WebAssembly itself, what runs it ([`browser`]), which is much faster. A module has one instance,
+//! or, if this crate is WebAssembly itself, what runs it (`browser`), which is much faster. A module has one instance,
 //! whose memory the bound bytes are copied to and from.
 
 #[cfg(target_family = "wasm")]
