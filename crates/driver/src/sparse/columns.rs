@@ -10,8 +10,8 @@
 use super::{Colours, Pattern, least};
 
 /// The most steps of a greedy colouring, and of one that is done a second time in another order.
-const MOST_WORK: usize = 1 << 32;
-const WORK_OF_TWO: usize = 1 << 28;
+const MOST_WORK: u64 = 1 << 32;
+const WORK_OF_TWO: u64 = 1 << 28;
 
 /// The most lengths of rows at which the rows are divided between the modes to see which is best.
 const MOST_DIVISIONS: usize = 12;
@@ -102,7 +102,7 @@ fn divided(pattern: &Pattern, most: usize) -> Option<Plan> {
 
 /// Colours for the columns that have numbers: those of one colour share no row.
 pub fn coloured(pattern: &Pattern) -> Option<Colours> {
-    let work = (0..pattern.n_rows()).map(|row| pattern.row(row).len().pow(2)).sum::<usize>();
+    let work = (0..pattern.n_rows()).map(|row| (pattern.row(row).len() as u64).pow(2)).sum::<u64>();
     if work > MOST_WORK {
         return None;
     }
