@@ -109,7 +109,7 @@ pub struct Report {
     pub problems: Vec<Problem>,
     /// Warnings: derivatives that were made but should not be relied on.
     pub warnings: Vec<Problem>,
-    /// What reverse mode keeps, if [`Options::report_kept`] is set.
+    /// The report of kept values and states, if [`Options::report_kept`] is set.
     pub kept: Checkpoints,
     /// The bytes that reverse mode keeps for each function in [`Options::measured`]; `None` for a function
     /// without a derivative.
@@ -124,7 +124,7 @@ pub struct Report {
 pub struct Memory {
     /// The bytes kept by the derivative as it is.
     pub kept: u64,
-    /// The bytes kept if everything that can be recomputed were. Only running loops twice (`[Checkpoint]`)
+    /// The bytes kept if everything that can be recomputed were. Only running trips of loops again (`[Checkpoint]`)
     /// can keep less.
     pub least: u64,
     /// A loop whose number of trips has no bound.

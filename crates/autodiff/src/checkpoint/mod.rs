@@ -100,6 +100,20 @@ pub(crate) fn plan(module: &Module, src: &Function, sides: &Sides, policy: &Poli
     plan.kept(decision)
 }
 
+/// The maximum number of trips of a loop, if there is a bound.
+pub(crate) fn known_trips(src: &Function, defs: &Defs, inst: Inst) -> Option<u64> {
+    let data = &src.insts[inst];
+    match data.op {
+        Op::For(info) => match defs.op(src, data.args[0]) {
+            Some(&Op::Const(n)) => Some(n),
+            _ => info.max_iters.map(u64::from),
+        },
+        // The last trip only evaluates the condition.
+        Op::Loop(info) => info.max_iters.map(|n| u64::from(n) + 1),
+        _ => None,
+    }
+}
+
 impl<'a> Plan<'a> {
     fn new(module: &'a Module, src: &'a Function, sides: &'a Sides, policy: &'a Policy<'a>) -> Plan<'a> {
         let mut plan = Plan {
@@ -187,18 +201,8 @@ impl<'a> Plan<'a> {
         regions.filter(|&region| self.tree.is_loop(region)).filter_map(|region| self.tree.holder(region))
     }
 
-    /// The maximum number of trips of a loop, if there is a bound.
     fn known_trips(&self, inst: Inst) -> Option<u64> {
-        let data = &self.src.insts[inst];
-        match data.op {
-            Op::For(info) => match self.defs.op(self.src, data.args[0]) {
-                Some(&Op::Const(n)) => Some(n),
-                _ => info.max_iters.map(u64::from),
-            },
-            // The last trip only evaluates the condition.
-            Op::Loop(info) => info.max_iters.map(|n| u64::from(n) + 1),
-            _ => None,
-        }
+        known_trips(self.src, &self.defs, inst)
     }
 
     fn kept(mut self, decision: cut::Decision) -> Kept {

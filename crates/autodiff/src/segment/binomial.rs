@@ -15,7 +15,8 @@
 //! with `s` states and `r - 1` runs left, what is behind it `β(s - 1, r)` (A. Griewank, A. Walther,
 //! "Algorithm 799: revolve", 2000). For `n` in between, the first segment has as many trips as that and
 //! leaves `β(s - 1, r - 1)` for the rest: trips that are left for the end are kept at their first run. No
-//! schedule keeps all trips to fewer runs; the total is at most 3 % above that of the best one.
+//! schedule keeps all trips to fewer runs; the total is at most 2.3 % above that of the best one, for up to 14
+//! states and 400 trips.
 //!
 //! Where nothing says how many trips a loop has, segments of growing length take the place of the whole. Each is
 //! at least as long as all before it, so there are as many as the logarithm of the number of trips.
@@ -23,7 +24,8 @@
 use ir::{Builder, Func, Function, Inst, LoopInfo, Math, Op, Origin, Prefer, Slot, Type, Value};
 
 use super::build::{convert, number, promise, unsigned};
-use super::{Segment, known_trips, lead};
+use super::{Segment, lead};
+use crate::checkpoint::known_trips;
 use crate::copy::fresh;
 use crate::engine::Engine;
 use crate::shape::plain_slot;
@@ -54,31 +56,52 @@ impl Binomial {
     }
 }
 
+/// `C(states + runs, runs)`: the most trips that so many states and runs of a trip are enough for.
+fn most_trips(states: u64, runs: u64) -> u128 {
+    let (less, more) = (states.min(runs), states.max(runs));
+    (1..=less).fold(1, |product, k| product * u128::from(more + k) / u128::from(k))
+}
+
 /// How often a trip of a loop with so many states and trips runs at most, the primal included: the least `r` with
 /// `C(states + r, states) ≥ trips`.
 pub fn repetitions(states: u32, trips: u64) -> u64 {
+    let states = u64::from(states.max(1));
+    if states == 1 {
+        return trips.saturating_sub(1);
+    }
     let (mut most, mut r) = (1u128, 0u64);
     while most < u128::from(trips) {
         r += 1;
-        if states == 0 {
-            return trips;
-        }
-        most = most.saturating_mul(u128::from(states) + u128::from(r)) / u128::from(r);
+        most = most * u128::from(states + r) / u128::from(r);
     }
     r
 }
 
-/// How many trips run in all to reverse a loop of so many trips: `r·n - C(s + r - 1, s + 1)` for `r` of
-/// [`repetitions`], which the schedule reaches but for 10 % at most.
+/// How many trips run in all to reverse a loop of so many trips, the primal included.
+///
+/// Of the two parts that the first segment makes of a loop, one has as many trips as its states and runs are enough
+/// for, which is `r·n - C(s + r - 1, s + 1)` runs for its `n = C(s + r, s)` trips; the other one is split further.
 pub fn runs(states: u32, trips: u64) -> u64 {
-    let r = repetitions(states, trips);
-    // C(s + r - 1, s + 1) = C(s + r - 1, r - 2)
-    let mut saved = u128::from(r > 1);
-    for k in 1..r.saturating_sub(1) {
-        saved = saved.saturating_mul(u128::from(states) + 1 + u128::from(k)) / u128::from(k);
+    let whole = |s: u64, r: u64| {
+        let saved = if r > 1 { most_trips(s + 1, r - 2) } else { 0 };
+        u128::from(r) * most_trips(s, r) - saved
+    };
+    let (mut s, mut n, mut all) = (u64::from(states.max(1)), trips, 0u128);
+    let mut r = repetitions(states, n);
+    while n > s + 1 {
+        let (first, rest) = (most_trips(s, r - 1), most_trips(s - 1, r - 1));
+        if first + rest <= u128::from(n) {
+            all += first + whole(s, r - 1);
+            n -= first as u64;
+            s = (s - 1).max(1);
+            r = repetitions(s as u32, n);
+        } else {
+            n -= rest as u64;
+            all += u128::from(n) + whole(s - 1, r - 1);
+            r -= 1;
+        }
     }
-    let all = u128::from(r.max(1)) * u128::from(trips);
-    u64::try_from(all.saturating_sub(saved)).unwrap_or(u64::MAX)
+    u64::try_from(all + u128::from(n)).unwrap_or(u64::MAX)
 }
 
 impl Engine<'_> {
@@ -86,6 +109,7 @@ impl Engine<'_> {
     /// runs a segment by segments of its own. That of a `loop` has no `start`, and its first result says
     /// whether to go on.
     pub(super) fn binomial(&mut self, src: &Function, inst: Inst, segment: &Segment, states: u32) -> Func {
+        let states = states.max(1);
         let split = self.segment_length();
         let data = &src.insts[inst];
         let counted = matches!(data.op, Op::For(_));
@@ -313,7 +337,7 @@ pub(super) fn call(
 
 #[cfg(test)]
 mod tests {
-    use super::repetitions;
+    use super::{most_trips, repetitions, runs};
 
     #[test]
     fn repetitions_are_those_of_binomial_numbers() {
@@ -323,5 +347,30 @@ mod tests {
         assert_eq!(repetitions(1, 1000), 999);
         // C(35, 20) = 3.2e9, C(36, 20) = 7.3e9
         assert_eq!(repetitions(20, u64::from(u32::MAX)), 16);
+    }
+
+    /// The runs of the schedule that the functions of the IR follow.
+    fn followed(n: u64, s: u64) -> u64 {
+        if n <= s + 1 {
+            return n;
+        }
+        let r = repetitions(s as u32, n);
+        let first = (most_trips(s, r - 1) as u64).min(n - most_trips(s - 1, r - 1) as u64).min(n - 1);
+        first + followed(first, s) + followed(n - first, (s - 1).max(1))
+    }
+
+    #[test]
+    fn runs_are_those_of_the_schedule() {
+        for s in [1, 2, 3, 7, 14, 40] {
+            for n in (0..200).chain([999, 1500]) {
+                assert_eq!(runs(s as u32, n), followed(n, s), "{n} trips, {s} states");
+            }
+        }
+    }
+
+    #[test]
+    fn many_trips_are_counted_at_once() {
+        assert_eq!(repetitions(1, 1 << 32), (1 << 32) - 1);
+        assert!(runs(1, 1 << 32) > 1 << 62 && runs(2, 1 << 32) > 1 << 40);
     }
 }

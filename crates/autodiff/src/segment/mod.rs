@@ -35,6 +35,7 @@ use rustc_hash::FxHashMap;
 pub(crate) use self::binomial::Binomial;
 pub use self::binomial::{repetitions, runs};
 use self::build::{build, repeat};
+use crate::checkpoint::known_trips;
 use crate::engine::Engine;
 use crate::results::SegmentedLoop;
 
@@ -168,21 +169,6 @@ fn bounds(src: &Function, defs: &Defs, inst: Inst) -> (Option<u32>, Option<u32>)
             let root = trips.map(|t| (2.0 * t as f64).sqrt().ceil() as u32 + 1);
             (root, root)
         }
-    }
-}
-
-/// The maximum number of trips of a loop, if there is a bound.
-fn known_trips(src: &Function, defs: &Defs, inst: Inst) -> Option<u64> {
-    let data = &src.insts[inst];
-    let count = match data.op {
-        Op::For(_) => defs.inst(data.args[0]).map(|d| &src.insts[d].op),
-        _ => None,
-    };
-    match (count, &data.op) {
-        (Some(&Op::Const(n)), _) => Some(n),
-        (_, Op::For(info)) => info.max_iters.map(u64::from),
-        (_, Op::Loop(info)) => info.max_iters.map(|n| u64::from(n) + 1),
-        _ => None,
     }
 }
 
