@@ -4,6 +4,7 @@
 //! the type (Higham, "Accuracy and Stability of Numerical Algorithms", 2002, section 2.2) and `k` is [`roundoffs`]; below
 //! the normal numbers, the error is at most `k` times [`half_least`].
 
+use crate::library;
 use crate::ops::{Math, Op};
 use crate::types::Scalar;
 
@@ -54,44 +55,11 @@ pub fn roundoffs(op: &Op, from: Scalar, to: Scalar) -> f64 {
         Op::Convert => f64::from(u8::from(from.bits() as i32 > digits(to))),
         Op::Math(m) => match m {
             Math::Sqrt | Math::Fma => 1.0,
-            Math::Floor
-            | Math::Ceil
-            | Math::Round
-            | Math::Trunc
-            | Math::Min
-            | Math::Max
-            | Math::Abs
-            | Math::IsNan
-            | Math::IsInf
-            | Math::CountBits
-            | Math::ReverseBits
-            | Math::FirstBitLow
-            | Math::FirstBitHigh => 0.0,
+            m if !library::has(*m) => 0.0,
             // A half's is that of a float, rounded.
             _ if to == Scalar::F16 => 1.0,
-            Math::Exp | Math::Exp2 | Math::Log => {
-                if to == Scalar::F32 {
-                    2.0
-                } else {
-                    4.0
-                }
-            }
-            Math::Sin
-            | Math::Cos
-            | Math::Tan
-            | Math::Asin
-            | Math::Acos
-            | Math::Atan
-            | Math::Atan2
-            | Math::Sinh
-            | Math::Cosh
-            | Math::Tanh
-            | Math::Asinh
-            | Math::Acosh
-            | Math::Atanh
-            | Math::Log2
-            | Math::Log10
-            | Math::Pow => 4.0,
+            Math::Exp | Math::Exp2 | Math::Log if to == Scalar::F32 => 2.0,
+            _ => 4.0,
         },
         _ => 0.0,
     }
