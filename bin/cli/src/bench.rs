@@ -82,7 +82,7 @@ pub(crate) fn bench(args: &BenchArgs) -> u8 {
     })
 }
 
-/// What each line contributes to the rounding error of a function, at random arguments such as it is measured with.
+/// The contribution of each line to the rounding error of a function, at random arguments such as it is measured with.
 fn rounding(session: &Session, file: &Path, function: &str, options: &Options) -> Result<Rounding, Stop> {
     let asked = precision::Options {
         function: function.to_string(),

@@ -88,7 +88,7 @@ pub struct Function {
     kernels: Mutex<FxHashMap<Key, Arc<Kernel>>>,
     /// Kernels prepared for the next calls, the most recently used last.
     ready: Mutex<Vec<Ready>>,
-    /// What sparse matrices of first and of second derivatives are made with.
+    /// The makers of sparse matrices of first and of second derivatives.
     pub(crate) prepared: [Mutex<Option<Prepared>>; 2],
 }
 

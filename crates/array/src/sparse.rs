@@ -23,7 +23,7 @@ pub enum Order {
     Second,
 }
 
-/// What the next call at another point uses: the compiled function and the last matrix.
+/// State for the next call at another point: the compiled function and the last matrix.
 pub(crate) struct Prepared {
     callee: Callee,
     before: Option<Sparse>,

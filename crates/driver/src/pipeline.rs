@@ -132,7 +132,7 @@ pub struct Compiled {
     pub kept: autodiff::Checkpoints,
     /// For each requested function, the number of bytes that reverse mode keeps, if they were requested.
     pub memory: Vec<Option<autodiff::Memory>>,
-    /// What is observed, if that was requested.
+    /// The observations, if they were requested.
     pub observed: Observations,
 }
 

@@ -17,7 +17,7 @@ pub enum HintKind {
     Type,
     /// The variable carries a derivative.
     Active,
-    /// What the variable contributes to a rounding error, after its name.
+    /// The variable's contribution to a rounding error, after its name.
     Rounding,
 }
 

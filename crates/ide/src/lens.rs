@@ -107,7 +107,7 @@ fn check_gradient(session: &mut Session, path: &Path, name: &str) -> Result<(boo
     Ok((differ == 0 && !entries.is_empty(), text))
 }
 
-/// What is shown of the rounding errors of a function.
+/// The rounding errors of a function, as they are shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rounding {
     /// The estimate of the whole function.

@@ -89,7 +89,7 @@ pub struct Source {
     pub folder: PathBuf,
 }
 
-/// What contributes to the error: a variable, or the operations of a line that are no part of one.
+/// A contributor to the error: a variable, or the operations of a line that are no part of one.
 #[derive(Clone, Debug)]
 pub struct Contribution {
     /// The variable; its name is empty for operations that belong to none.
@@ -124,14 +124,14 @@ pub struct Report {
     pub enclosed: Result<f64, Unbounded>,
     /// The contributions, the largest first.
     pub contributions: Vec<Contribution>,
-    /// What the operations of each line of a file contribute.
+    /// The contribution of the operations of each line of a file.
     pub lines: Vec<(FileId, u32, f64)>,
 }
 
 /// Why intervals do not bound the error.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Unbounded {
-    /// What stopped.
+    /// The reason why the run stopped.
     pub why: String,
     /// Where.
     pub span: Option<Span>,
@@ -489,7 +489,7 @@ fn enclosed(
     Ok(unbounded.map_or(Ok(largest), Err))
 }
 
-/// What each line of a program contributes to the rounding error of a function, relative to the result: the path of the
+/// The contribution of each line of a program to the rounding error of a function, relative to the result: the path of the
 /// file, the line, and the error.
 pub fn by_line(
     session: &Session,
@@ -503,7 +503,7 @@ pub fn by_line(
     Ok(found.report.lines.into_iter().map(|(file, line, error)| (path(file), line, error)).collect())
 }
 
-/// What the operations of each line contribute.
+/// The contribution of the operations of each line.
 fn lines(model: &Model, session: &Session, errors: &Errors, sizes: &[f64]) -> Vec<(FileId, u32, f64)> {
     let place = |row: &Row| {
         let span = source_span(row.span);

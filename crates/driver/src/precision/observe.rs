@@ -45,7 +45,7 @@ pub struct Observed {
     pub rounded: Func,
 }
 
-/// What is observed of a program.
+/// The observations of a program.
 #[derive(Clone, Debug, Default)]
 pub struct Observations {
     /// The rows of the table.
@@ -163,7 +163,7 @@ struct Work<'a> {
     out: Vec<Inst>,
 }
 
-/// What is observed of an operation: its unit in the roundoff of the type, and the integers that it does not round.
+/// The parameters of an observation: the operation's unit in the roundoff of the type, and the integers that it does not round.
 #[derive(Clone, Copy)]
 struct Rounding {
     units: f64,

@@ -63,7 +63,7 @@ pub struct Profile {
     pub has_spills: bool,
     /// Changes that may make the function faster.
     pub advice: Vec<Advice>,
-    /// What each line contributes to the rounding error of the result, if that has been estimated
+    /// The contribution of each line to the rounding error of the result, if that has been estimated
     /// ([`crate::precision::by_line`]).
     pub rounding: Option<Rounding>,
 }

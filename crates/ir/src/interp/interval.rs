@@ -27,7 +27,7 @@ pub struct Interval {
     known: Known,
 }
 
-/// What is known of a lane besides its bits.
+/// The knowledge of a lane besides its bits.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Known {
     /// The number is exact.
@@ -147,7 +147,7 @@ fn rounded((low, high): (f64, f64), units: f64, s: Scalar) -> Known {
     Known::Within(low, high)
 }
 
-/// What is known of the number of another type that an op makes of floats.
+/// The knowledge of the number of another type that an op makes of floats.
 fn decision(op: &Op, from: Scalar, to: Scalar, args: &[Interval], bits: u64) -> Known {
     let x: Vec<(f64, f64)> = args.iter().map(|a| a.bounds(from)).collect();
     let all = |is: &dyn Fn(f64, f64) -> bool| {

@@ -49,7 +49,7 @@ pub trait Lane: Copy + PartialEq + std::fmt::Debug {
     /// The place where the derivative is lost if the lane continues as plain bits from `here`; `None` if it
     /// has no derivative to lose.
     fn cut_at(self, here: &dyn Fn() -> Span) -> Option<Span>;
-    /// What is left of the lane where only its bits are kept, if it has lost its derivative at a place.
+    /// The lane where only its bits are kept, if it has lost its derivative at a place.
     fn cut(self, at: Option<Span>) -> Self;
     /// Evaluates any elementwise op, like [`scalar::elementwise`].
     fn elementwise(op: &crate::ops::Op, from: Scalar, to: Scalar, args: &[Self]) -> Option<Self>;

@@ -19,7 +19,7 @@ use crate::types::Type;
 /// The most refinements; then nothing is merged.
 const MOST: usize = 32;
 
-/// What a numbering has to know of values and instructions.
+/// The facts about values and instructions that a numbering uses.
 pub(super) trait Facts {
     fn func(&self) -> &Function;
 
