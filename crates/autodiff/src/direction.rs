@@ -25,7 +25,7 @@ pub fn enter(module: &mut Module) {
             let n_kept = match op {
                 DerivativeOp::Fwd | DerivativeOp::Bwd => 0,
                 DerivativeOp::Pullback | DerivativeOp::Pushforward => 1,
-                DerivativeOp::Apply | DerivativeOp::Linearize => return,
+                DerivativeOp::Apply | DerivativeOp::Linearize | DerivativeOp::Decisions => return,
             };
             calls.push((inst, module.funcs[callee].params.len() + n_kept));
         });

@@ -70,6 +70,9 @@ pub(crate) struct Made {
     pub(crate) transposed: FxHashMap<Func, Func>,
     pub(crate) forwards: FxHashMap<Func, Option<Func>>,
     pub(crate) backwards: FxHashMap<Func, Option<Func>>,
+    pub(crate) decisions: FxHashMap<Func, Func>,
+    /// See [`crate::decisions`].
+    pub(crate) traced: FxHashMap<Func, Func>,
     /// The loops that are reversed with a bounded number of states, by the function that runs them.
     pub(crate) binomials: FxHashMap<Func, crate::segment::Binomial>,
     /// See [`crate::segment`].
@@ -113,6 +116,8 @@ pub(crate) struct Facts {
     pub(crate) bushes: EntitySet<Func>,
     /// The cost of calling a function again; `None` if it must not be called again.
     pub(crate) call_costs: FxHashMap<Func, Option<u64>>,
+    /// Memoised results of [`Engine::differs`].
+    pub(crate) traces_differ: FxHashMap<(Func, bool), bool>,
     /// The user functions that are called in loops.
     pub(crate) called_in_loops: Option<EntitySet<Func>>,
 }

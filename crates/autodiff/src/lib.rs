@@ -50,6 +50,7 @@
 mod activity;
 mod checkpoint;
 mod copy;
+mod decisions;
 mod direction;
 mod engine;
 mod finite;

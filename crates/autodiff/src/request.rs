@@ -121,6 +121,7 @@ impl Engine<'_> {
         self.segment(func);
         let mut first: Vec<Func> = Vec::new();
         let mut requests: Vec<(Inst, Mode, Func, Span)> = Vec::new();
+        let mut traced: Vec<(Inst, Func, Span)> = Vec::new();
         let src = &self.module.funcs[func];
         src.walk(src.body(), &mut |inst| {
             let data = &src.insts[inst];
@@ -132,6 +133,7 @@ impl Engine<'_> {
                 Op::CallDerivative(DerivativeOp::Bwd, f) => {
                     requests.push((inst, Mode::Reverse, f, data.span))
                 }
+                Op::CallDerivative(DerivativeOp::Decisions, f) => traced.push((inst, f, data.span)),
                 _ => (),
             }
         });
@@ -169,6 +171,12 @@ impl Engine<'_> {
             };
             calls.push((inst, Shape { params: slots.params.len(), results }, by_hand == Some(made)));
             self.module.funcs[func].insts[inst].op = Op::Call(made);
+        }
+        for (inst, of, span) in traced {
+            match self.decisions(of, span) {
+                Some(made) => self.module.funcs[func].insts[inst].op = Op::Call(made),
+                None => failed.push(inst),
+            }
         }
         if !failed.is_empty() {
             self.zero_results(func, &failed);
@@ -244,7 +252,7 @@ impl Engine<'_> {
 
     /// Returns true if `func` may be differentiated now: no request is left in it or in its callees. A
     /// request that is left belongs to a function that is waiting for this derivative.
-    fn is_ready(&mut self, func: Func, span: Span) -> bool {
+    pub(crate) fn is_ready(&mut self, func: Func, span: Span) -> bool {
         if self.n_made > self.most_made {
             if !self.found.problems.iter().any(|p| p.code == "E0916") {
                 let message = format!(

@@ -71,13 +71,14 @@ fn is_needed(program: &Program, part: &str) -> bool {
 }
 
 /// Built-in modules for `import`, used if no file of that name is found.
-const MODULES: [(&str, &str, &str); 6] = [
+const MODULES: [(&str, &str, &str); 7] = [
     ("slangpy", "core/slangpy.slang", include_str!("../core/slangpy.slang")),
     ("glsl", "core/glsl.slang", include_str!("../core/glsl.slang")),
     ("random", "core/random.slang", include_str!("../core/random.slang")),
     ("implicit", "core/implicit.slang", include_str!("../core/implicit.slang")),
     ("odes", "core/odes.slang", include_str!("../core/odes.slang")),
     ("jacobians", "core/jacobians.slang", include_str!("../core/jacobians.slang")),
+    ("edges", "core/edges.slang", include_str!("../core/edges.slang")),
 ];
 
 /// Parts of built-in modules that are only read when a program needs them, each with its module. They are parts of the

@@ -29,6 +29,11 @@ pub const ATTRIBUTES: &[AttributeDoc] = &[
         "The function can be differentiated in both modes; the same as `[Differentiable]`.",
     ),
     doc(
+        "Continuous",
+        "",
+        "The function's own derivatives account for its jumps, so `integrate` looks for no edges in it.",
+    ),
+    doc(
         "TreatAsDifferentiable",
         "",
         "The function may be called by differentiable ones; its derivative is zero.",

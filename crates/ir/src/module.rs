@@ -77,6 +77,9 @@ pub struct Witness {
     pub differentiable: bool,
     /// The primal is computed as usual; all tangents and cotangents are zero.
     pub treat_as_differentiable: bool,
+    /// The custom derivatives account for every jump of the function, so [`crate::DerivativeOp::Decisions`] looks for none
+    /// in it.
+    pub continuous: bool,
 }
 
 /// Identifies the residuals of a function: the state kept of a run for a later pushforward or pullback.

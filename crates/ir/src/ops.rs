@@ -236,6 +236,10 @@ named! {
         /// `(params…, residuals, tangents of diff params…) -> (tangents of diff results…)`, where the parameters
         /// are those of the run that gave the residuals.
         Pushforward = "call_pushforward",
+        /// No derivative, but what derivatives of integrals need to know of jumps: `(params…, n) -> (results…, hash, count,
+        /// level)`, where `count` is the number of decisions of the run, `hash` depends on the outcomes of the first `n`,
+        /// and `level` (alone with a derivative) is the number that decision `n` is about. See `docs/ir.md`.
+        Decisions = "call_decisions",
     }
 }
 

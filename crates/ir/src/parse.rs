@@ -177,6 +177,8 @@ impl Parser<'_> {
                             witness.is_same = true;
                         } else if self.eat_word("differentiable") {
                             witness.differentiable = true;
+                        } else if self.eat_word("continuous") {
+                            witness.continuous = true;
                         } else if self.eat_word("treat_as_differentiable") {
                             witness.treat_as_differentiable = true;
                         } else {

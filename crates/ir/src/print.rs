@@ -67,6 +67,9 @@ pub fn print_module(module: &Module) -> String {
         if witness.differentiable {
             p.out += " differentiable";
         }
+        if witness.continuous {
+            p.out += " continuous";
+        }
         p.out += if witness.treat_as_differentiable { " treat_as_differentiable\n" } else { "\n" };
     }
     for entry in &module.entries {

@@ -329,6 +329,10 @@ impl DerivativeOp {
             DerivativeOp::Apply | DerivativeOp::Linearize => [params, [results, vec![None]].concat()],
             DerivativeOp::Pullback => [[params, vec![None], d_results].concat(), d_params],
             DerivativeOp::Pushforward => [[params, vec![None], d_params].concat(), d_results],
+            DerivativeOp::Decisions => {
+                let trace = vec![Some(Type::U32), Some(Type::U32), Some(Type::F32)];
+                [[params, vec![Some(Type::U32)]].concat(), [results, trace].concat()]
+            }
         }
     }
 }

@@ -125,6 +125,27 @@ pub(crate) fn build_fwd(making: Making<'_, '_>, inner: &Callable) -> Option<Func
     body.finish(packed, declared)
 }
 
+/// Builds `__decisions(inner)` as a function: `(params…, n, out hash, out count) -> (result, level)`.
+pub(crate) fn build_decisions(making: Making<'_, '_>, inner: &Callable) -> Option<Function> {
+    let Making { lw, types, declared } = making;
+    let f = lw.function(types, inner);
+    if f.sig.outputs().len() > 1 {
+        lw.unsupported(
+            declared.span,
+            "`__decisions` of a function with `out` parameters, or that throws, is",
+        );
+        return None;
+    }
+    let (mut body, bound) = Body::with_params(lw, types, declared);
+    let args: Vec<Value> = bound.into_iter().take(f.sig.params.len() + 1).flatten().collect();
+    // The level is returned, and the hash and the count are in parameters.
+    let (returned, trace) = declared.results.split_at(f.results.len());
+    let trace = [&trace[1..], &trace[..1]].concat();
+    let mut results = body.derivative(DerivativeOp::Decisions, f.func, &args, &[returned, &trace].concat());
+    results[f.results.len()..].rotate_right(1);
+    body.finish(results, declared)
+}
+
 /// Builds `bwd_diff(inner)` as a function.
 pub(crate) fn build_bwd(making: Making<'_, '_>, inner: &Callable) -> Option<Function> {
     let Making { lw, types, declared } = making;

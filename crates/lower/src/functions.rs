@@ -384,6 +384,7 @@ impl Lowerer<'_> {
                 DiffOp::Bwd => derivatives::build_bwd(making, inner),
                 DiffOp::Apply => apply::build_value_and_half(making, inner, (*asks, Half::Pullback)),
                 DiffOp::Linearize => apply::build_value_and_half(making, inner, (*asks, Half::Pushforward)),
+                DiffOp::Decisions => derivatives::build_decisions(making, inner),
             },
             Key::Callable(Callable::Synthesized(..)) => {
                 self.unsupported(declared.span, "a derivative of `dzero` or `dadd` is");

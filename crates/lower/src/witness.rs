@@ -66,6 +66,7 @@ impl Lowerer<'_> {
         let custom = witness.jvp.is_some() || witness.vjp.is_some();
         let level = if witness.jvp.is_some() { Level::Backward } else { Level::Forward };
         witness.differentiable = custom && derivatives.level >= level;
+        witness.continuous = custom && self.program.attribute(f.decl, "Continuous").is_some();
         if witness == Witness::default() {
             witness.jvp = self.request_twin(types, f, declared);
         } else if witness.vjp.is_some() && witness.apply.is_none() {

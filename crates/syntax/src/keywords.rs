@@ -62,7 +62,7 @@ words! {
     // Expressions.
     TRUE = "true", FALSE = "false", NONE = "none", NULLPTR = "nullptr", THIS = "this", THIS_TYPE = "This",
     FWD_DIFF = "fwd_diff", FWD_DIFF_OLD = "__fwd_diff", BWD_DIFF = "bwd_diff", BWD_DIFF_OLD = "__bwd_diff",
-    APPLY = "__apply", LINEARIZE = "__linearize", SIZEOF = "sizeof", GET_ADDRESS = "__getAddress", ALIGNOF = "alignof", COUNTOF = "countof", EXPAND = "expand",
+    APPLY = "__apply", LINEARIZE = "__linearize", DECISIONS = "__decisions", SIZEOF = "sizeof", GET_ADDRESS = "__getAddress", ALIGNOF = "alignof", COUNTOF = "countof", EXPAND = "expand",
     FIRST_OF_PACK = "__first", LAST_OF_PACK = "__last", TRIM_FIRST = "__trimFirst", TRIM_LAST = "__trimLast",
     PACK_BRANCH = "__packBranch", NEEDS_CAPABILITY = "__requireCapability",
     SHAPE_PERMUTE = "__shapePermute", SHAPE_REDUCE = "__shapeReduce", SHAPE_CONCAT = "__shapeConcat",

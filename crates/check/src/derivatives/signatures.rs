@@ -362,9 +362,12 @@ impl Program {
         if ops.is_empty() {
             return self.func_signature(func);
         }
-        if let &[op @ (DiffOp::Apply | DiffOp::Linearize)] = ops {
+        if let &[op @ (DiffOp::Apply | DiffOp::Linearize | DiffOp::Decisions)] = ops {
             let signature = self.func_signature(func);
-            let ret = self.apply_result(func, asks, op == DiffOp::Linearize);
+            let ret = match op {
+                DiffOp::Decisions => self.types.intern(TyKind::Tuple(vec![signature.ret, Ty::FLOAT])),
+                _ => self.apply_result(func, asks, op == DiffOp::Linearize),
+            };
             let ret_tangent = self.differential(ret).map_or(Tangent::None, |_| Tangent::Value);
             return Signature { ret, ret_tangent, ..self.apply_op(op, &signature) };
         }
@@ -469,6 +472,13 @@ impl Program {
             DiffOp::Apply | DiffOp::Linearize => {
                 // The destination of a pointer's gradients has to be known.
                 params.extend(inputs.into_iter().map(|param| self.with_pointer_pair(param)));
+                Signature { params, this: None, ..signature.clone() }
+            }
+            // The return type depends on the function.
+            DiffOp::Decisions => {
+                params.extend(inputs);
+                let dirs = [Direction::In, Direction::Out, Direction::Out];
+                params.extend(dirs.map(|dir| ParamSig::made(Ty::UINT, dir, Tangent::None)));
                 Signature { params, this: None, ..signature.clone() }
             }
             DiffOp::Bwd => {

@@ -367,7 +367,7 @@ impl Program {
             return match op {
                 DiffOp::Fwd => derivatives.fwd.is_some(),
                 DiffOp::Bwd => derivatives.bwd.is_some(),
-                DiffOp::Apply | DiffOp::Linearize => false,
+                DiffOp::Apply | DiffOp::Linearize | DiffOp::Decisions => false,
             };
         }
         let level = self.differentiable_level(func, view);
@@ -378,7 +378,7 @@ impl Program {
                     || derivatives.treat_as_differentiable
                     || level >= Level::Forward && derivatives.bwd.is_none() && derivatives.apply.is_none()
             }
-            DiffOp::Bwd | DiffOp::Apply => level >= Level::Backward,
+            DiffOp::Bwd | DiffOp::Apply | DiffOp::Decisions => level >= Level::Backward,
         }
     }
 

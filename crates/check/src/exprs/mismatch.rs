@@ -260,7 +260,7 @@ impl Checker<'_> {
         let (&op, []) = candidate.ops.split_last()? else { return None };
         let gives = match op {
             DiffOp::Bwd => ": a pair for each input that has a derivative, then the cotangent of the result",
-            DiffOp::Fwd | DiffOp::Apply | DiffOp::Linearize => "",
+            DiffOp::Fwd | DiffOp::Apply | DiffOp::Linearize | DiffOp::Decisions => "",
         };
         let word = op.word();
         let signature = self.p.pattern_signature(candidate.decl, &candidate.ops);

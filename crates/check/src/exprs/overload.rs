@@ -185,7 +185,7 @@ impl Checker<'_> {
         let ops = chosen.callable.operators();
         let Some(func) = chosen.callable.function().cloned() else { return true };
         let Some(&innermost) = ops.last() else { return true };
-        let half = ops.iter().find(|op| matches!(op, DiffOp::Apply | DiffOp::Linearize));
+        let half = ops.iter().find(|op| matches!(op, DiffOp::Apply | DiffOp::Linearize | DiffOp::Decisions));
         if let Some(half) = half
             && (ops.len() > 1 || self.p.is_requirement(func.decl))
         {

@@ -259,6 +259,8 @@ words! {
         Apply = "__apply",
         /// It applies only to a function itself, not to another derivative.
         Linearize = "__linearize",
+        /// The function and a trace of its decisions. It applies only to a function itself, not to a derivative.
+        Decisions = "__decisions",
     }
 }
 

@@ -487,6 +487,7 @@ impl Parser<'_> {
             }
             kw::APPLY if called => ExprKind::Derivative(DiffOp::Apply, self.operator_operand()),
             kw::LINEARIZE if called => ExprKind::Derivative(DiffOp::Linearize, self.operator_operand()),
+            kw::DECISIONS if called => ExprKind::Derivative(DiffOp::Decisions, self.operator_operand()),
             kw::GET_ADDRESS if called => ExprKind::Unary(UnaryOp::GetAddress, self.operator_operand()),
             kw::SIZEOF if called => self.size_of(SizeOfKind::SizeOf),
             kw::ALIGNOF if called => self.size_of(SizeOfKind::AlignOf),

@@ -133,7 +133,7 @@ stored! {
     choice BinaryOp {
         Add, Sub, Mul, Div, Rem, Shl, Shr, BitAnd, BitOr, BitXor, And, Or, Eq, Ne, Lt, Le, Gt, Ge, Comma
     }
-    choice DiffOp { Fwd, Bwd, Apply, Linearize }
+    choice DiffOp { Fwd, Bwd, Apply, Linearize, Decisions }
     choice SizeOfKind { SizeOf, AlignOf, CountOf }
     choice PackPart { First, Last, TrimFirst, TrimLast }
     choice ShapeOp { Permute, Reduce, Concat, Swap }
