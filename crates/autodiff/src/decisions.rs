@@ -80,8 +80,8 @@ impl Engine<'_> {
         if let Some(once) = self.runs_once(func)
             && let Why::Effect(what) = once.why
         {
-            let name = self.user_name(func);
-            let message = format!("edges are found by running '{name}' many times, but it {what}");
+            let message =
+                format!("an integrand runs many times where its edges are searched, but this one {what}");
             self.problem(once.span, "E0928", message);
             return None;
         }
@@ -210,11 +210,8 @@ impl Engine<'_> {
         let active: EntitySet<Value> = self.facts.activity.values_from(module, func, &from, Mode::Forward);
         for (v, span) in bits {
             if active.contains(v) {
-                let name = self.user_name(func);
-                let message = format!(
-                    "'{name}' takes the bits of a number that may depend on the place, so the edges of its integral cannot \
-                     be found"
-                );
+                let message = "the integrand takes the bits of a number that may depend on the place, so its edges cannot \
+                               be found";
                 self.problem(span, "E0928", message);
             }
         }

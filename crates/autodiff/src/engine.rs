@@ -269,6 +269,24 @@ impl<'m> Engine<'m> {
         made
     }
 
+    /// Reports that a function, of which a derivative is asked for, is marked to have none.
+    pub(crate) fn refuse_last(&mut self, func: Func, span: Span) {
+        if self.module.witness(func).last {
+            let message =
+                format!("'{}' is marked as the last derivative: it has none in turn", self.user_name(func));
+            self.problem(span, "E0925", message);
+        }
+    }
+
+    /// Reports the problems from number `first` on that are inside of the library at the call that led there.
+    pub(crate) fn report_at_call(&mut self, first: usize, span: Span) {
+        for problem in &mut self.found.problems[first..] {
+            if self.module.is_library(problem.span) {
+                problem.span = span;
+            }
+        }
+    }
+
     pub(crate) fn problem(&mut self, span: Span, code: &'static str, message: impl Into<String>) {
         let problem = Problem { span, code, message: message.into() };
         if !self.found.problems.contains(&problem) {

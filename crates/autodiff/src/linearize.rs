@@ -118,6 +118,10 @@ impl Engine<'_> {
         });
         let mut plans = SecondaryMap::new();
         for (inst, callee, mask) in calls {
+            let before = self.found.problems.len();
+            if mask.contains(&true) {
+                self.refuse_last(callee, self.module.funcs[func].insts[inst].span);
+            }
             let active = self.facts.activity.call(self.module, callee, &mask, mode);
             let slots = &self.module.funcs[callee];
             plans[inst] = match source(self.module, callee, mode) {
@@ -165,6 +169,7 @@ impl Engine<'_> {
                 }
                 Source::Body(_) | Source::Jvp(_) | Source::Vjp(_) => Plan::Primal,
             };
+            self.report_at_call(before, self.module.funcs[func].insts[inst].span);
         }
         plans
     }

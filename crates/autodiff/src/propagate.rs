@@ -497,12 +497,7 @@ impl Check<'_, '_> {
                     let before = self.engine.found.problems.len();
                     let variant = self.engine.propagate(*callee, &mask);
                     let span = self.dst.insts[inst].span;
-                    // An error inside a library function is reported at the call.
-                    for problem in &mut self.engine.found.problems[before..] {
-                        if self.engine.module.is_library(problem.span) {
-                            problem.span = span;
-                        }
-                    }
+                    self.engine.report_at_call(before, span);
                     if let Some(variant) = variant {
                         self.dst.insts[inst].op = Op::Call(variant);
                     } else {

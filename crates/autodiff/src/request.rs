@@ -154,10 +154,13 @@ impl Engine<'_> {
                 failed.push(inst);
                 continue;
             }
+            let before = self.found.problems.len();
+            self.refuse_last(callee, span);
             let made = match mode {
                 Mode::Forward => self.forward(callee, span),
                 Mode::Reverse => self.backward(callee, span),
             };
+            self.report_at_call(before, span);
             let Some(made) = made else {
                 failed.push(inst);
                 continue;

@@ -4,7 +4,7 @@
 //! derivative from rounding. Memory keeps its types: a value is converted where it is loaded or stored. The
 //! pass runs before differentiation, so that derivatives are those of `f₆₄`.
 
-use ir::{Func, Function, Module, Op, Scalar, Span, Type, TypeData, Types, Value, scalar};
+use ir::{DerivativeOp, Func, Function, Module, Op, Scalar, Span, Type, TypeData, Types, Value, scalar};
 use lower::FunctionInfo;
 
 /// Widens every function of the module, and the descriptions of the functions that the host calls.
@@ -44,9 +44,14 @@ fn widen_function(types: &mut Types, function: &mut Function) {
                     }
                     insts.push(inst);
                 }
-                // Memory, and the bits of values, keep the types that the program declares.
-                Op::BufferLoad(_) | Op::Atomic(..) | Op::BufferStore(_) | Op::Bitcast => {
-                    let narrow = |v: Value| is_changed(types, old(v));
+                // Memory, the bits of values, and the level of a decision keep their types.
+                Op::BufferLoad(_)
+                | Op::Atomic(..)
+                | Op::BufferStore(_)
+                | Op::Bitcast
+                | Op::CallDerivative(DerivativeOp::Decisions, _) => {
+                    let is_call = matches!(data.op, Op::CallDerivative(..));
+                    let narrow = |v: Value| !is_call && is_changed(types, old(v));
                     let inputs: Vec<(usize, Value)> =
                         data.args.iter().copied().enumerate().filter(|a| narrow(a.1)).collect();
                     for (k, arg) in inputs {
@@ -57,7 +62,7 @@ fn widen_function(types: &mut Types, function: &mut Function) {
                     insts.push(inst);
                     for (k, &result) in data.results.iter().enumerate() {
                         let ty = old(result);
-                        if is_changed(types, ty) {
+                        if is_changed(types, ty) && (!is_call || k + 1 == data.results.len()) {
                             let loaded = new_value(function, ty);
                             function.insts[inst].results[k] = loaded;
                             let to = function.ty(result);

@@ -34,6 +34,11 @@ pub const ATTRIBUTES: &[AttributeDoc] = &[
         "The function's own derivatives account for its jumps, so `integrate` looks for no edges in it.",
     ),
     doc(
+        "LastDerivative",
+        "",
+        "The function, a derivative of another one, cannot be differentiated in turn: asking for it is an error.",
+    ),
+    doc(
         "TreatAsDifferentiable",
         "",
         "The function may be called by differentiable ones; its derivative is zero.",

@@ -80,6 +80,8 @@ pub struct Witness {
     /// The custom derivatives account for every jump of the function, so [`crate::DerivativeOp::Decisions`] looks for none
     /// in it.
     pub continuous: bool,
+    /// The function, which is a derivative, must not be differentiated in turn.
+    pub last: bool,
 }
 
 /// Identifies the residuals of a function: the state kept of a run for a later pushforward or pullback.

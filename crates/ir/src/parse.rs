@@ -179,6 +179,8 @@ impl Parser<'_> {
                             witness.differentiable = true;
                         } else if self.eat_word("continuous") {
                             witness.continuous = true;
+                        } else if self.eat_word("last") {
+                            witness.last = true;
                         } else if self.eat_word("treat_as_differentiable") {
                             witness.treat_as_differentiable = true;
                         } else {

@@ -70,6 +70,9 @@ pub fn print_module(module: &Module) -> String {
         if witness.continuous {
             p.out += " continuous";
         }
+        if witness.last {
+            p.out += " last";
+        }
         p.out += if witness.treat_as_differentiable { " treat_as_differentiable\n" } else { "\n" };
     }
     for entry in &module.entries {

@@ -72,6 +72,7 @@ impl Lowerer<'_> {
         } else if witness.vjp.is_some() && witness.apply.is_none() {
             (witness.apply, witness.is_same) = self.request_moved(types, f, &derivatives, declared);
         }
+        witness.last = self.program.attribute(f.decl, "LastDerivative").is_some();
         witness
     }
 

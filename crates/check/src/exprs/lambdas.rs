@@ -111,9 +111,13 @@ impl Checker<'_> {
         let DeclKind::Func { params, body: Some(body), .. } = self.p.ast.decls[func].kind.clone() else {
             return self.set_error(expr);
         };
-        // A lambda in a differentiable function is differentiable.
+        // A lambda in a differentiable function is differentiable, and so are those in its body.
         let around = self.p.ast.enclosing(self.scope).find(|&d| self.p.is_function(d));
         let level = around.map_or(Level::None, |around| self.p.level(around)).max(self.p.level(func));
+        let differentiable = level != Level::None;
+        if differentiable && self.p.level(func) == Level::None {
+            self.p.made.differentiable.insert(func);
+        }
         let mut names = Names::default();
         names.entry(kw::CALL_OPERATOR).or_default().push(func);
         self.p.scopes.members.insert(lambda, Rc::new(names));
@@ -156,10 +160,6 @@ impl Checker<'_> {
         let returned = std::mem::take(&mut inner.returned);
         self.p.made.returned.insert(lambda, returned);
         // Build the struct of the lambda.
-        let differentiable = level != Level::None;
-        if differentiable && self.p.level(func) == Level::None {
-            self.p.made.differentiable.insert(func);
-        }
         let members = captured.iter().map(|c| c.1).chain([func]).collect();
         self.p.made.members.insert(lambda, members);
         let mut has_tangent = |ty: &Ty| *ty == Ty::VOID || self.p.differential(*ty).is_some();
