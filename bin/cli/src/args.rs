@@ -51,6 +51,11 @@ pub(crate) enum Command {
         after_help = "Examples:\n  pullback jacobian kernel.slang residuals --at @point.json\n  pullback jacobian kernel.slang energy --at @point.json --hessian --out hessian.npz"
     )]
     Jacobian(JacobianArgs),
+    /// Differentiate a recurrence that is too long for memory, with states on disk
+    #[command(
+        after_help = "Examples:\n  pullback recurrence wave.slang advance --loss energy --steps 1000000 --segment 10000 --at @start.json\n  pullback recurrence wave.slang advance --loss energy --steps 1000000 --at @start.json --run 100\n\nA run that was stopped goes on where it was. Exit status 3 if `--run` ended it before the last segment."
+    )]
+    Recurrence(RecurrenceArgs),
     /// Compare derivatives with finite differences, and forward with reverse mode
     #[command(
         after_help = "Example:\n  pullback gradcheck kernel.slang f --points 5\n  pullback gradcheck kernel.slang f --at x=1.5\n\nExit status 1 if they do not agree."
@@ -705,6 +710,35 @@ pub(crate) struct JacobianArgs {
     /// Draw the pattern, in a colour for each product
     #[arg(long, value_name = "FILE")]
     pub(crate) picture: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RecurrenceArgs {
+    #[command(flatten)]
+    pub(crate) call: CallArgs,
+    #[command(flatten)]
+    pub(crate) compile: CompileArgs,
+    /// The function of the last state that is differentiated
+    #[arg(long, value_name = "FUNCTION")]
+    pub(crate) loss: String,
+    /// Arguments as JSON values: `x=1.5,y=[1,2,3]`
+    #[arg(long, value_name = "NAME=VALUE,…")]
+    pub(crate) at: Vec<String>,
+    /// All steps
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) steps: u64,
+    /// Steps between states on disk [default: the square root of all]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) segment: Option<u64>,
+    /// The folder for states [default: target/recurrence/FUNCTION]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) folder: Option<PathBuf>,
+    /// Run at most so many segments, forward or in reverse, and leave the rest to the next run
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) run: Option<u64>,
+    /// Write the gradient as an array, in the order of the arguments' numbers
+    #[arg(long, value_name = "FILE.npy")]
+    pub(crate) out: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

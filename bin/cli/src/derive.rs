@@ -204,6 +204,17 @@ pub(crate) struct Called {
 pub(crate) fn callee(
     args: &CallArgs,
     session: &mut Session,
+    asked: (Request, &Options),
+    direction: Option<Direction>,
+) -> Result<Called, Stop> {
+    callee_of(args, &args.function, session, asked, direction)
+}
+
+/// Like [`callee`], of a function that need not be the one that the arguments name.
+pub(crate) fn callee_of(
+    args: &CallArgs,
+    function: &str,
+    session: &mut Session,
     (request, options): (Request, &Options),
     direction: Option<Direction>,
 ) -> Result<Called, Stop> {
@@ -212,7 +223,7 @@ pub(crate) fn callee(
     backend.prepare(None);
     let mut loaded = pipeline::load(session, &args.source.file)?;
     loaded.errors()?;
-    let function = loaded.function(&args.function)?;
+    let function = loaded.function(function)?;
     let request = Request { functions: vec![function], derivatives: true, sparse: true, ..request };
     let compiled = loaded.compile(&request, options)?;
     report::warn(session, &compiled.warnings);
@@ -290,7 +301,7 @@ fn list(indent: &str, values: &[(String, String)]) -> String {
     }
 }
 
-fn object(values: &[(String, String)]) -> String {
+pub(crate) fn object(values: &[(String, String)]) -> String {
     let fields: Vec<String> = values.iter().map(|(name, value)| format!("\"{name}\":{value}")).collect();
     format!("{{{}}}", fields.join(","))
 }

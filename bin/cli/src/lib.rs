@@ -22,6 +22,7 @@ mod pages;
 mod playground;
 mod precision;
 mod profile;
+mod recurrence;
 mod report;
 mod ruletest;
 mod run;
@@ -99,6 +100,7 @@ fn dispatch(command: Command) -> u8 {
         Command::Derive(args) => inspect::derive(&args),
         Command::Grad(args) => derive::grad(&args),
         Command::Jacobian(args) => sparse::jacobian(&args),
+        Command::Recurrence(args) => recurrence::recurrence(&args),
         Command::Gradcheck(args) => derive::gradcheck(&args),
         Command::Verify(args) => verify::verify(&args),
         Command::Ruletest(args) => ruletest::ruletest(&args),
@@ -143,6 +145,7 @@ fn json_and_file(command: &Command) -> (bool, String) {
         Command::Derive(a) => (a.json, &a.source),
         Command::Grad(a) => (a.call.json, &a.call.source),
         Command::Jacobian(a) => (a.call.json, &a.call.source),
+        Command::Recurrence(a) => (a.call.json, &a.call.source),
         Command::Gradcheck(a) => (a.call.json, &a.call.source),
         Command::Verify(a) => (a.json, &a.source),
         Command::Ruletest(a) => (a.json, &a.source),

@@ -167,8 +167,8 @@ impl Engine<'_> {
         by_body(Mode::Forward) && by_body(Mode::Reverse)
     }
 
-    /// Returns true if the trace of a function is more than the function: if it makes decisions, or (if the trace takes its
-    /// place) lacks derivatives that a trace has.
+    /// Returns true if the trace of a function is more than the function: if it makes decisions, takes bits, or (if the trace takes
+    /// its place) lacks derivatives that a trace has.
     fn differs(&mut self, func: Func, through: bool) -> bool {
         if let Some(&known) = self.facts.traces_differ.get(&(func, through)) {
             return known;
@@ -183,7 +183,9 @@ impl Engine<'_> {
             let src = &module.funcs[f];
             let mut found = through && src.params.iter().chain(&src.results).any(lacks);
             src.walk(src.body(), &mut |inst| {
-                found |= is_decision(&module.types, src, inst) || through && src.insts[inst].op == Op::Detach;
+                found |= is_decision(&module.types, src, inst)
+                    || takes_bits(&module.types, src, inst)
+                    || through && src.insts[inst].op == Op::Detach;
             });
             found
         });
@@ -200,7 +202,7 @@ impl Engine<'_> {
         let mut bits = Vec::new();
         src.walk(src.body(), &mut |inst| {
             let data = &src.insts[inst];
-            if data.op == Op::Bitcast && module.types.is_differentiable(src.ty(data.args[0])) {
+            if takes_bits(&module.types, src, inst) {
                 bits.push((data.args[0], data.span));
             }
         });
@@ -229,6 +231,12 @@ fn is_decision(types: &Types, src: &Function, inst: Inst) -> bool {
         Op::Math(Math::IsNan | Math::IsInf) => true,
         _ => false,
     }
+}
+
+/// Returns true if an instruction takes the bits of a float.
+fn takes_bits(types: &Types, src: &Function, inst: Inst) -> bool {
+    let data = &src.insts[inst];
+    data.op == Op::Bitcast && types.is_differentiable(src.ty(data.args[0]))
 }
 
 /// The pass over one function.

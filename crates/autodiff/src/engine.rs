@@ -269,13 +269,13 @@ impl<'m> Engine<'m> {
         made
     }
 
-    /// Reports that a function, of which a derivative is asked for, is marked to have none.
-    pub(crate) fn refuse_last(&mut self, func: Func, span: Span) {
-        if self.module.witness(func).last {
-            let message =
-                format!("'{}' is marked as the last derivative: it has none in turn", self.user_name(func));
-            self.problem(span, "E0925", message);
+    /// Returns true, and reports a problem, if a function of which a derivative is asked for is marked to have none.
+    pub(crate) fn refuses(&mut self, func: Func, span: Span) -> bool {
+        let is_last = self.module.witness(func).last;
+        if is_last {
+            self.problem(span, "E0925", "a derivative is asked for of one that is marked `[LastDerivative]`");
         }
+        is_last
     }
 
     /// Reports the problems from number `first` on that are inside of the library at the call that led there.

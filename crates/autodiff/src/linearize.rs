@@ -119,8 +119,8 @@ impl Engine<'_> {
         let mut plans = SecondaryMap::new();
         for (inst, callee, mask) in calls {
             let before = self.found.problems.len();
-            if mask.contains(&true) {
-                self.refuse_last(callee, self.module.funcs[func].insts[inst].span);
+            if mask.contains(&true) && self.refuses(callee, self.module.funcs[func].insts[inst].span) {
+                continue;
             }
             let active = self.facts.activity.call(self.module, callee, &mask, mode);
             let slots = &self.module.funcs[callee];

@@ -155,8 +155,8 @@ impl Engine<'_> {
                 continue;
             }
             let before = self.found.problems.len();
-            self.refuse_last(callee, span);
             let made = match mode {
+                _ if self.refuses(callee, span) => None,
                 Mode::Forward => self.forward(callee, span),
                 Mode::Reverse => self.backward(callee, span),
             };

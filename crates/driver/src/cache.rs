@@ -54,7 +54,8 @@ impl Key {
         format!("{:016x}{:016x}", self.0[0], self.0[1])
     }
 
-    fn bytes(self) -> [u8; 16] {
+    /// The key as bytes.
+    pub(crate) fn bytes(self) -> [u8; 16] {
         let mut all = [0; 16];
         all[..8].copy_from_slice(&self.0[0].to_le_bytes());
         all[8..].copy_from_slice(&self.0[1].to_le_bytes());

@@ -41,6 +41,7 @@ pub mod pipeline;
 pub mod precision;
 pub mod profile;
 pub mod ranges;
+pub mod recurrence;
 pub mod render;
 pub mod ruletest;
 pub mod session;
