@@ -53,7 +53,7 @@ pub(crate) enum Command {
     Jacobian(JacobianArgs),
     /// Differentiate a recurrence that is too long for memory, with states on disk
     #[command(
-        after_help = "Examples:\n  pullback recurrence wave.slang advance --loss energy --steps 1000000 --segment 10000 --at @start.json\n  pullback recurrence wave.slang advance --loss energy --steps 1000000 --at @start.json --run 100\n\nA run that was stopped goes on where it was. Exit status 3 if `--run` ended it before the last segment."
+        after_help = "Examples:\n  pullback recurrence wave.slang advance --loss energy --steps 10000 --segment 1000 --at @start.json\n  pullback recurrence wave.slang advance --loss energy --steps 10000 --at @start.json --run 500\n\nA run that was stopped goes on where it was. Exit status 3 if `--run` ended it before the last segment."
     )]
     Recurrence(RecurrenceArgs),
     /// Compare derivatives with finite differences, and forward with reverse mode

@@ -53,7 +53,7 @@ pub(crate) fn grad(args: &GradArgs) -> u8 {
             Mode::Forward | Mode::Reverse => {
                 let rows = match direction {
                     Direction::Forward => callee.forward(&point)?,
-                    Direction::Reverse => callee.reverse(&point)?,
+                    Direction::Reverse | Direction::Back => callee.reverse(&point)?,
                 };
                 let is_one = rows.len() == 1;
                 for (row, output) in rows.iter().zip(&outputs) {

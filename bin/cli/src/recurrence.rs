@@ -27,7 +27,7 @@ pub(crate) fn recurrence(args: &RecurrenceArgs) -> u8 {
     report::finish(&args.call.source, args.call.json, |session| {
         let named = parse_arguments("--at", &args.at).map_err(report::usage)?;
         let options = report::options(&args.compile);
-        let reverse = Some(Direction::Reverse);
+        let reverse = Some(Direction::Back);
         let Called { callee: mut advance, .. } =
             callee(&args.call, session, (Request::default(), &options), reverse)?;
         let asked = (Request::default(), &options);

@@ -63,6 +63,20 @@ const RULES: &str = "\
 }
 ";
 
+const WAVE: &str = "\
+[Differentiable] float[2] advance(float x[2], float stiffness, no_diff int first, no_diff int count)
+{
+    [CheckpointStates(10)]
+    for (int k = 0; k < count; k++)
+    {
+        x[1] -= stiffness * x[0];
+        x[0] += x[1];
+    }
+    return x;
+}
+[Differentiable] float energy(float x[2]) { return x[0] * x[0]; }
+";
+
 /// A folder with the programs and data that examples name.
 fn folder(name: &str) -> PathBuf {
     let folder = std::env::temp_dir().join(format!("pullback-examples-{name}-{}", std::process::id()));
@@ -84,6 +98,8 @@ fn folder(name: &str) -> PathBuf {
         ("decay.slang", DECAY.to_string()),
         ("decay.csv", "t,y\n".to_string() + &rows(&|t| 2.0 * (-0.7 * t).exp())),
         ("field.slang", FIELD.to_string()),
+        ("wave.slang", WAVE.to_string()),
+        ("start.json", "{\"x\": [1.0, 0.0], \"stiffness\": 0.01}".to_string()),
         ("point.json", "{\"p\": [0.5, 1.0, 1.5, 2.0]}".to_string()),
     ] {
         std::fs::write(folder.join(file), text).expect("a file");

@@ -70,6 +70,8 @@ pub enum Direction {
     Forward,
     /// [`Callee::reverse`], and second derivatives if they were compiled.
     Reverse,
+    /// [`Callee::back`]: one product of reverse mode at a time.
+    Back,
 }
 
 /// Threads per group on backends whose threads run side by side.
@@ -170,12 +172,14 @@ impl Callee {
                     info.vjp = None;
                     inputs
                 }
-                Direction::Reverse => {
+                Direction::Reverse | Direction::Back => {
                     info.jvp = None;
                     outputs
                 }
             };
-            if numbers.iter().filter(|n| n.diff).count() <= 1 && info.derived.is_empty() {
+            if direction == Direction::Back
+                || numbers.iter().filter(|n| n.diff).count() <= 1 && info.derived.is_empty()
+            {
                 code.lanes = code.lanes.or(Some(1));
             }
         }
