@@ -363,6 +363,11 @@ impl Program {
 
     fn check_function(&mut self, decl: DeclId) {
         self.body(decl);
+        if let Some(solver) = self.solver_of(decl) {
+            self.body(solver);
+            self.check_code(solver);
+            self.check_flow(solver);
+        }
         self.check_code(decl);
         self.check_marks(decl);
         self.check_flow(decl);

@@ -4,6 +4,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use syntax::ast::{DeclKind, ExprKind};
 use syntax::{Ast, DeclId, Diagnostic, ExprId, FileId, Span, Symbol};
 
+use crate::derivatives::implicit::Implied;
 use crate::facts::{ExtensionInfo, Magic, Module, Modules, Pullback, Scopes};
 use crate::queries::Queries;
 use crate::signature::Role;
@@ -113,6 +114,8 @@ pub(crate) struct Made {
     pub(crate) differentiable: FxHashSet<DeclId>,
     /// The return types of call operators that have no source.
     pub(crate) results: FxHashMap<DeclId, Ty>,
+    /// Functions with an implicit derivative.
+    pub(crate) implied: FxHashMap<DeclId, Implied>,
     /// The expressions that the bodies of lambdas return, by the lambda's struct.
     pub(crate) returned: FxHashMap<DeclId, Vec<ExprId>>,
 }

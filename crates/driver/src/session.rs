@@ -83,9 +83,10 @@ const MODULES: [(&str, &str, &str); 7] = [
 
 /// Parts of built-in modules that are only read when a program needs them, each with its module. They are parts of the
 /// module, so that their names are visible where the module is imported.
-const MODULE_PARTS: [(&str, &str, &str); 8] = [
+const MODULE_PARTS: [(&str, &str, &str); 9] = [
     ("glsl", "core/glsltextures.slang", include_str!("../core/glsltextures.slang")),
     ("glsl", "core/glslstages.slang", include_str!("../core/glslstages.slang")),
+    ("implicit", "core/implicitattribute.slang", include_str!("../core/implicitattribute.slang")),
     ("implicit", "core/implicitbanded.slang", include_str!("../core/implicitbanded.slang")),
     ("implicit", "core/implicitminima.slang", include_str!("../core/implicitminima.slang")),
     ("odes", "core/odesstiff.slang", include_str!("../core/odesstiff.slang")),

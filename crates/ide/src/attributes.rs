@@ -54,6 +54,11 @@ pub const ATTRIBUTES: &[AttributeDoc] = &[
         "Names the function that computes the backward derivative of this one: it takes an `inout DifferentialPair<T>` for each differentiable `T`, and the differential of the result.",
     ),
     doc(
+        "ImplicitDerivative",
+        "(residual)",
+        "Names the function that vanishes at this one's result: `residual(x, …)` takes that and the parameters, and returns as many numbers. The derivative of the result follows from it; the body is not differentiated. Needs `import implicit;`.",
+    ),
+    doc(
         "PrimalSubstitute",
         "(name)",
         "Names the function that derivative code calls, and differentiates, in place of this one.",

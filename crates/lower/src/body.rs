@@ -188,7 +188,7 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
     pub(crate) fn build_source(making: Making<'_, '_>, f: &FuncRef) -> Option<Function> {
         let Making { lw, types, declared } = making;
         let decl = lw.program.ast.decls[f.decl].clone();
-        let Some(stmt) = decl.kind.body() else {
+        let Some(stmt) = lw.program.body_of(f.decl) else {
             let name = lw.func_name(f);
             let called = lw.called.get(&f.decl).copied();
             lw.error("E0902", called.unwrap_or(declared.span), format!("`{name}` has no body"));

@@ -6,6 +6,7 @@
 use syntax::ast::{DeclKind, Modifiers};
 use syntax::{DeclId, Diagnostic, Severity, Span};
 
+use crate::derivatives::implicit::IMPLICIT;
 use crate::facts::Magic;
 use crate::program::Program;
 use crate::signature::{Level, Resolved, Role};
@@ -15,7 +16,7 @@ use crate::types::{Ty, TyKind};
 use crate::view::View;
 
 /// Attributes that describe a function's derivatives.
-const MARKS: [&str; 10] = [
+pub(crate) const MARKS: [&str; 11] = [
     "Differentiable",
     "BackwardDifferentiable",
     "ForwardDifferentiable",
@@ -26,6 +27,7 @@ const MARKS: [&str; 10] = [
     "ForwardDerivativeOf",
     "BackwardDerivativeOf",
     "PrimalSubstituteOf",
+    IMPLICIT,
 ];
 
 impl Program {
@@ -39,12 +41,16 @@ impl Program {
         if self.is_core(decl) || !self.is_about_derivatives(decl) {
             return;
         }
-        for word in ["ForwardDerivative", "BackwardDerivative", "PrimalSubstitute"] {
+        for word in ["ForwardDerivative", "BackwardDerivative", "PrimalSubstitute", IMPLICIT] {
             let Some(attribute) = self.attribute(decl, word).cloned() else { continue };
             let Some(&target) = attribute.args.first() else { continue };
             if self.is_requirement(decl) {
                 let message = "a requirement of an interface cannot have a derivative of its own";
                 self.error("E31152", attribute.span, message);
+                continue;
+            }
+            if word == IMPLICIT {
+                // `check_implied` has seen to the residual.
                 continue;
             }
             let found = self.named_functions(decl, target);

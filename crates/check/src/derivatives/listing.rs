@@ -31,6 +31,8 @@ pub enum How {
     Applied,
     /// The derivative of a function that replaces it, whose calls follow.
     Substitute,
+    /// The derivative of the root of the residual that the function names.
+    Implied,
     /// A rule of the library.
     Rule,
     /// Zero: `[TreatAsDifferentiable]`.
@@ -56,6 +58,7 @@ impl How {
             How::WrittenBackward => "written backward",
             How::Applied => "written as '__apply'",
             How::Substitute => "substitute",
+            How::Implied => "implied by its residual",
             How::Rule => "built-in rule",
             How::TreatedAs => "treat-as: zero",
             How::ByType => "by the type in the value",
@@ -160,7 +163,7 @@ impl Program {
     }
 
     /// The name of a declaration's module, if the module declares one.
-    fn module_name(&self, decl: DeclId) -> Option<String> {
+    pub(crate) fn module_name(&self, decl: DeclId) -> Option<String> {
         let module = self.module_of(decl);
         let files = self.ast.files.iter().enumerate();
         let own = files.filter(|(idx, _)| self.modules.of_index.get(idx) == Some(&module));
@@ -230,6 +233,7 @@ impl Listing<'_> {
             }
             None if derivatives.treat_as_differentiable => How::TreatedAs,
             None if self.p.is_requirement(func.decl) => How::ByType,
+            None if self.p.solver_of(func.decl).is_some() => How::Implied,
             None if by_body => {
                 next = Some(func.clone());
                 rule(How::Derived)
@@ -247,6 +251,7 @@ impl Listing<'_> {
         let (mut how, derivative) = match user {
             Some((How::Rule, ..)) => (How::Rule, None),
             Some((how, written)) => (how, Some(written)),
+            None if how == How::Implied => (how, self.p.residual_of(func.decl)),
             None => (how, None),
         };
         // The bodies of library functions are not of interest.

@@ -5,6 +5,7 @@ mod apply;
 mod attributes;
 mod differentials;
 mod fit;
+pub(crate) mod implicit;
 pub(crate) mod listing;
 mod methods;
 mod pointers;

@@ -10,6 +10,7 @@ use std::rc::Rc;
 use syntax::ast::{AccessorKind, DeclKind, ExprKind};
 use syntax::{DeclId, Diagnostic, ExprId, Span, Symbol, keywords as kw};
 
+use crate::derivatives::implicit::IMPLICIT;
 use crate::derivatives::precedence::Rank;
 use crate::exprs::infer::Checker;
 use crate::facts::{Entry, Magic};
@@ -102,8 +103,9 @@ impl Program {
         self.module_of(body.unwrap_or(redeclared[0]))
     }
 
-    pub(crate) fn body_of(&self, decl: DeclId) -> Option<syntax::StmtId> {
-        self.ast.decls[decl].kind.body()
+    /// The body of a declaration: the one that was made, where it is not as written.
+    pub fn body_of(&self, decl: DeclId) -> Option<syntax::StmtId> {
+        self.made.implied.get(&decl).map(|made| made.body).or(self.ast.decls[decl].kind.body())
     }
 
     /// Returns true if a module other than the function's own declares derivatives of functions of this name,
@@ -261,6 +263,7 @@ impl Program {
         let any = |name: &str| self.has_mark(decl, name);
         match () {
             () if self.made.differentiable.contains(&decl) => Level::Backward,
+            () if self.attribute(decl, IMPLICIT).is_some() => Level::Backward,
             () if any("Differentiable") || any("BackwardDifferentiable") => Level::Backward,
             () if any("ForwardDifferentiable") => Level::Forward,
             () if self.is_part_of_caller(decl) => Level::Backward,

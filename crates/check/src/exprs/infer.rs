@@ -415,6 +415,7 @@ impl<'p> Checker<'p> {
         let is_type = |d: &DeclId| {
             let kind = &self.p.ast.decls[*d].kind;
             matches!(kind, DeclKind::Struct { .. } | DeclKind::Interface { .. } | DeclKind::Extension { .. })
+                && self.p.ast.decl_name(*d) != "$lambda"
         };
         let found = self.p.ast.enclosing(self.scope).find(is_type);
         found.map_or(Ty::ERROR, |decl| self.p.self_type(decl))

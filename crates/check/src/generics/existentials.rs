@@ -183,7 +183,9 @@ impl Program {
     fn add_parameter(&mut self, func: DeclId, param: DeclId, kind: DeclKind, name: &str) -> DeclId {
         let name = self.ast.symbols.intern(name);
         let added = self.add_decl(Decl::new(kind, name, self.name_span(param), Some(func)));
-        self.opened.of.entry(func).or_default().push(added);
+        for owner in [func].into_iter().chain(self.solver_of(func)) {
+            self.opened.of.entry(owner).or_default().push(added);
+        }
         self.scopes.param_owner.insert(added, func);
         self.opened.params.insert(added);
         added

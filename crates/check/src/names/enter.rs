@@ -48,6 +48,9 @@ impl Program {
         if let DeclKind::Accessor { kind: AccessorKind::Set, param: None, .. } = kind {
             self.add_new_value(id);
         }
+        if let Some(solver) = self.make_implied(id) {
+            names.entry(self.ast.decls[solver].name).or_default().push(solver);
+        }
         let is_entered = match kind {
             DeclKind::Extension { .. } => {
                 self.extensions.pending.push(id);

@@ -11,7 +11,7 @@ use crate::types::{Scalar, Ty};
 /// Attributes that have a meaning here and that users may misspell.
 const ATTRIBUTES: &str = "Differentiable ForwardDifferentiable BackwardDifferentiable MaybeDifferentiable \
     TreatAsDifferentiable ForwardDerivative ForwardDerivativeOf BackwardDerivative \
-    BackwardDerivativeOf PrimalSubstitute PrimalSubstituteOf DerivativeMember NoDiffThis \
+    BackwardDerivativeOf ImplicitDerivative PrimalSubstitute PrimalSubstituteOf DerivativeMember NoDiffThis \
     deriv_method PreferRecompute PreferCheckpoint Checkpoint CheckpointStates CheckpointBudget MaxIters ForceUnroll \
     ForceInline FastMath AutoPyBindCUDA CUDAKernel CudaKernel CUDADeviceExport TorchEntryPoint \
     SpecializationConstant Specialize UnscopedEnum numthreads NumThreads shader Shader mutating \

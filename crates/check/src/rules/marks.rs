@@ -3,6 +3,7 @@
 use syntax::ast::{Attribute, DeclKind, ExprKind};
 use syntax::{DeclId, Diagnostic, ExprId};
 
+use crate::derivatives::implicit::IMPLICIT;
 use crate::program::Program;
 use crate::signature::Subst;
 use crate::types::{Ty, TyKind};
@@ -38,6 +39,7 @@ impl Program {
                         self.report(Diagnostic::error("E0929", span, message).help(help));
                     }
                 }
+                IMPLICIT if !self.is_function(decl) => self.misplaced_implied(span),
                 "NoDiscard" => self.check_no_discard(decl),
                 "anyValueSize" => self.check_any_value_size(&attribute),
                 "COM" => self.check_guid(&attribute),

@@ -21,15 +21,19 @@ impl Program {
             return;
         }
         match self.ast.decls[decl].kind.clone() {
-            DeclKind::Func { body, .. } | DeclKind::Init { body, .. } | DeclKind::Accessor { body, .. } => {
+            DeclKind::Func { .. } | DeclKind::Init { .. } | DeclKind::Accessor { .. } => {
                 let signature = self.raw_signature(decl);
                 for param in self.params_of(decl) {
                     self.check_default(param);
                     let ty = self.decl_type(param);
                     self.check_value_type(ty, self.name_span(param));
                 }
-                if let Some(body) = body {
+                if self.check_implied(decl)
+                    && let Some(body) = self.body_of(decl)
+                {
+                    let n_before = self.diagnostics.len();
                     self.function_body(decl, signature.ret, body);
+                    self.explain_implied(decl, n_before);
                 }
             }
             DeclKind::Var { ty: Some(_), init: Some(init), .. } => {
