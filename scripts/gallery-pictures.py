@@ -136,6 +136,7 @@ RECIPES: dict[str, Callable[[], None]] = {
     "dynamics": fitted("dynamics", {"dynamics.png": "predator-prey-fit", "dynamics-pendulum.png": "pendulum-fit"}),
     "cloth": fitted("cloth", {"cloth.jpg": "cloth"}),
     "throw": fitted("throw", {"throw.png": "throw"}),
+    "arm": fitted("arm", {"arm.png": "arm"}),
     "digits": fitted("digits", {"digits.png": "digits"}),
 }
 

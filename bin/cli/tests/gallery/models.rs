@@ -86,6 +86,27 @@ fn throw() {
 }
 
 #[test]
+fn arm() {
+    let page = Page::read("arm");
+    page.check_gradient();
+    let fit = page.fit(&[], "");
+    assert!((fit.number("/loss") - 0.3896606).abs() < 1e-5, "{fit}");
+    // By an independent program in doubles: L-BFGS with differences, of a solver that is iterated to 1e-10.
+    near(
+        &fit,
+        &[
+            ("arm/base/0", -0.12903, 0.01),
+            ("arm/base/1", 0.54190, 0.01),
+            ("arm/length/0", 1.34161, 0.01),
+            ("arm/length/1", 0.77457, 0.01),
+            ("arm/length/2", 0.28008, 0.01),
+            ("arm/length/3", 0.47142, 0.01),
+            ("arm/length/4", 1.14625, 0.01),
+        ],
+    );
+}
+
+#[test]
 fn digits() {
     let page = Page::read("digits");
     page.check_gradient();
