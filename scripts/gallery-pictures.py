@@ -137,6 +137,7 @@ RECIPES: dict[str, Callable[[], None]] = {
     "cloth": fitted("cloth", {"cloth.jpg": "cloth"}),
     "throw": fitted("throw", {"throw.png": "throw"}),
     "arm": fitted("arm", {"arm.png": "arm"}),
+    "focus": fitted("focus", {"focus.png": "focus"}),
     "digits": fitted("digits", {"digits.png": "digits"}),
 }
 

@@ -107,6 +107,24 @@ fn arm() {
 }
 
 #[test]
+fn focus() {
+    let page = Page::read("focus");
+    page.check_gradient();
+    let fit = page.fit(&[], "");
+    assert!(fit.metric("spot") < 11.0, "{fit}");
+    // By an independent program in doubles, with differences of rays that are traced through the focused lens.
+    near(
+        &fit,
+        &[
+            ("lens/front/0", 0.03020, 2e-4),
+            ("lens/rear/0", -0.05244, 4e-4),
+            ("lens/front/1", -0.05502, 4e-4),
+            ("lens/rear/1", -0.00400, 2e-4),
+        ],
+    );
+}
+
+#[test]
 fn digits() {
     let page = Page::read("digits");
     page.check_gradient();
