@@ -138,6 +138,24 @@ fn hinted(editor: &mut Editor, text: &str) -> String {
     new
 }
 
+/// The checker makes calls at the residual that the attribute names; an editor shows what is written.
+#[test]
+fn implicit_derivatives_show_what_is_written() {
+    let mut editor = Editor::start();
+    let text = "import implicit;\n[Differentiable] float balance(float found, float load) { return found * found - load; }\n\
+        [ImplicitDerivative(balance)]\nfloat root(float load)\n{\n    return sqrt(load);\n}\n";
+    let found = hinted(&mut editor, text);
+    assert!(found.contains("[ImplicitDerivative(balance)]"), "{found}");
+    let places = [text.find("balance"), text.rfind("load")];
+    for at in places.map(|at| at.expect("it is there") + 1) {
+        let mut params = editor.at(URI, at);
+        params["context"] = json!({ "includeDeclaration": true });
+        let places = editor.ask("textDocument/references", params);
+        assert_eq!(places.as_array().map(Vec::len), Some(2), "{places}");
+    }
+    editor.end();
+}
+
 #[test]
 fn hints_name_parameters_types_and_what_is_active() {
     let mut editor = Editor::start();

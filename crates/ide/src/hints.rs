@@ -3,7 +3,7 @@
 
 use check::tables::{Arg, Meaning};
 use check::types::Ty;
-use syntax::ast::{DeclKind, ExprKind};
+use syntax::ast::{DeclKind, Expr, ExprKind};
 use syntax::{DeclId, ExprId};
 
 use crate::Analysis;
@@ -67,14 +67,13 @@ impl Analysis {
     }
 
     fn parameter_hints(&mut self, start: u32, end: u32, hints: &mut Vec<Hint>) {
-        let is_call = |kind: &ExprKind| matches!(kind, ExprKind::Call { .. });
-        let calls: Vec<ExprId> = self
-            .program
-            .ast
-            .exprs
+        let exprs = &self.program.ast.exprs;
+        // A call that the checker has made is where its callee is.
+        let is_call = |expr: &Expr| matches!(expr.kind, ExprKind::Call { callee, .. } if exprs[callee].span != expr.span);
+        let calls: Vec<ExprId> = exprs
             .iter()
             .filter(|(_, e)| e.span.file == self.file && start <= e.span.end && e.span.start <= end)
-            .filter(|(_, e)| is_call(&e.kind))
+            .filter(|(_, e)| is_call(e))
             .map(|(id, _)| id)
             .collect();
         for call in calls {
@@ -126,6 +125,7 @@ impl Analysis {
                 d.name_span.file == self.file && start <= d.name_span.start && d.name_span.end <= end
             })
             .filter(|(_, d)| d.name_span.start < d.name_span.end && is_variable(&d.kind))
+            .filter(|(_, d)| !self.program.ast.name(d.name).starts_with('$'))
             .map(|(id, _)| id)
             .collect();
         let active = match options.active {
