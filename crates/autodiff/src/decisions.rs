@@ -82,7 +82,7 @@ impl Engine<'_> {
         {
             let message =
                 format!("an integrand runs many times where its edges are searched, but this one {what}");
-            self.problem(once.span, "E0927", message);
+            self.problem(once.span, "E0932", message);
             return None;
         }
         let traced = self.trace(func);
@@ -214,7 +214,7 @@ impl Engine<'_> {
             if active.contains(v) {
                 let message = "the integrand takes the bits of a number that may depend on the place, so its edges cannot \
                                be found";
-                self.problem(span, "E0927", message);
+                self.problem(span, "E0932", message);
             }
         }
     }
