@@ -154,19 +154,12 @@ impl Parser<'_> {
                 };
                 return Ok((op, args, none()));
             }
-            "call" | "call_fwd" | "call_bwd" | "call_apply" | "call_pullback" | "call_linearize"
-            | "call_pushforward" | "call_transpose_of" => {
+            _ if word == "call" || word == "call_transpose_of" || derivative(word).is_some() => {
                 let callee = self.func_name()?;
-                let op = match word {
-                    "call" => Op::Call(callee),
-                    "call_transpose_of" => Op::CallTransposeOf(callee),
-                    _ => {
-                        let op = DerivativeOp::ALL.into_iter().find(|op| op.name() == word);
-                        Op::CallDerivative(
-                            op.ok_or_else(|| format!("there is no operator '{word}'"))?,
-                            callee,
-                        )
-                    }
+                let op = match derivative(word) {
+                    Some(op) => Op::CallDerivative(op, callee),
+                    None if word == "call" => Op::Call(callee),
+                    None => Op::CallTransposeOf(callee),
                 };
                 self.expect("(")?;
                 let args = self.uses(f)?;
@@ -315,4 +308,9 @@ impl Parser<'_> {
         }
         Ok(Path(steps.into()))
     }
+}
+
+/// The derivative operator with that name.
+fn derivative(word: &str) -> Option<DerivativeOp> {
+    DerivativeOp::ALL.into_iter().find(|op| op.name() == word)
 }
