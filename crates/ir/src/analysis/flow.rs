@@ -6,10 +6,12 @@
 //! instruction, and [`Flow`] does the rest. Facts only rise in a lattice of finite height, so the iteration
 //! ends; what it ends with is the least fixpoint, whatever the order.
 
-use cranelift_entity::SecondaryMap;
+use cranelift_entity::{EntitySet, SecondaryMap};
 
+use super::Defs;
 use crate::entities::{Func, Inst, Region, Value};
 use crate::function::Function;
+use crate::ops::Op;
 
 /// Facts that are joined where values meet. The default is the least fact.
 pub trait Lattice: Clone + Default {
@@ -47,6 +49,12 @@ pub enum Direction {
 /// arms to those of the instruction; from the initial and the yielded values of a loop to its carried
 /// parameters and results; and from stacked values to stacks.
 pub fn for_each_copy(func: &Function, inst: Inst, visit: &mut dyn FnMut(Value, Value)) {
+    for_each_copy_in(func, inst, false, visit);
+}
+
+/// Like [`for_each_copy`]. A loop that `runs` at least one trip has its results from the last one, never its initial
+/// values.
+fn for_each_copy_in(func: &Function, inst: Inst, runs: bool, visit: &mut dyn FnMut(Value, Value)) {
     let data = &func.insts[inst];
     let (args, params, yields) = data.op.carried_at();
     let n_carried = data.n_carried();
@@ -58,8 +66,11 @@ pub fn for_each_copy(func: &Function, inst: Inst, visit: &mut dyn FnMut(Value, V
                 let param = region.params[params + k];
                 for from in [data.args[args + k], yielded] {
                     visit(from, param);
-                    visit(from, result);
                 }
+                if !runs {
+                    visit(data.args[args + k], result);
+                }
+                visit(yielded, result);
             } else {
                 visit(yielded, result);
             }
@@ -73,13 +84,38 @@ pub struct Flow<'f, L: Lattice> {
     /// Returns true for the values that have facts.
     has_facts: &'f dyn Fn(Value) -> bool,
     facts: SecondaryMap<Value, L>,
+    /// Loops that are known to run at least one trip.
+    running: EntitySet<Inst>,
     changed: bool,
 }
 
 impl<'f, L: Lattice> Flow<'f, L> {
     /// The least facts, about the values for which `has_facts` is true.
     pub fn new(func: &'f Function, has_facts: &'f dyn Fn(Value) -> bool) -> Flow<'f, L> {
-        Flow { func, has_facts, facts: super::dense(func.values.len()), changed: false }
+        Flow {
+            func,
+            has_facts,
+            facts: super::dense(func.values.len()),
+            running: EntitySet::new(),
+            changed: false,
+        }
+    }
+
+    /// Distinguishes the results of loops that run at least one trip from what is carried in them: those of every
+    /// `loop`, and of each `for` with a constant number of trips. Otherwise both have the same facts.
+    pub fn count_trips(&mut self, defs: &Defs) {
+        let func = self.func;
+        func.walk(func.body(), &mut |inst| {
+            let data = &func.insts[inst];
+            let runs = match data.op {
+                Op::Loop(_) => true,
+                Op::For(_) => matches!(defs.op(func, data.args[0]), Some(Op::Const(n)) if *n != 0),
+                _ => false,
+            };
+            if runs {
+                self.running.insert(inst);
+            }
+        });
     }
 
     /// The fact about a value.
@@ -119,7 +155,8 @@ impl<'f, L: Lattice> Flow<'f, L> {
                 transfer(self, inst);
                 let func = self.func;
                 if !func.insts[inst].regions.is_empty() {
-                    for_each_copy(func, inst, &mut |from, to| match direction {
+                    let runs = self.running.contains(inst);
+                    for_each_copy_in(func, inst, runs, &mut |from, to| match direction {
                         Direction::Forward => self.copy(from, to),
                         Direction::Backward => self.copy(to, from),
                     });

@@ -45,6 +45,8 @@ impl Facts {
             body.params.iter().for_each(|&v| absent.join(v, &true));
             body.results.iter().for_each(|&v| asked.join(v, &true));
         }
+        // A sum over the trips of a loop begins as absent, and is present after the first.
+        absent.count_trips(defs);
         absent.settle(Direction::Forward, &mut |flow, inst| search.absent(flow, inst));
         asked.settle(Direction::Backward, &mut |flow, inst| search.asked(flow, inst, &absent));
         Facts { asked: asked.into_facts(), absent: absent.into_facts(), finite: search.finite }
