@@ -570,6 +570,8 @@ fn second(case: &mut Case, forward: Func, backward: Func, tangents: &[Value]) ->
     let expected = dot(&last(&out, n_y), &case.y);
     case.expect_close("forward of forward, dual numbers", expected, dot(&last(&by_dual?, n_y), &case.y));
 
+    summed(case, made)?;
+
     let made = case.make("forward of backward", Mode::Forward, backward);
     let out = case.run(made, &[&case.x, &case.y, &case.w, &no_y])?;
     case.expect_close("forward of backward", dot(&last(&out, n_v), &case.v), expected);
@@ -585,6 +587,49 @@ fn second(case: &mut Case, forward: Func, backward: Func, tangents: &[Value]) ->
         case.fail("the derivative of Jᵀȳ by ȳ is not J");
     }
     Some(expected)
+}
+
+/// Checks the sums of second derivatives along two directions against nested forward mode, and the derivatives of that
+/// sum, which are third derivatives, both ways. `along` has the second derivatives along the directions.
+fn summed(case: &mut Case, forward_twice: Func) -> Option<()> {
+    let (n_v, n_y) = (case.v.len(), case.y.len());
+    let last = |values: &[Value], n: usize| values[values.len() - n..].to_vec();
+    let (no_v, no_y) = (zeros(&case.v), zeros(&case.y));
+    let mut nested = Vec::new();
+    for v in [&case.v, &case.w] {
+        let out = case.run(forward_twice, &[&case.x, v, v, &no_v])?;
+        nested.push((last(&out[..out.len() - 2 * n_y], n_y), last(&out, n_y)));
+    }
+    let made = match autodiff::second(&mut case.module, case.f, 2) {
+        Ok(made) => made,
+        Err(problems) => case.fail(&format!("second derivatives: {problems:?}")),
+    };
+    case.verify("second derivatives");
+    let out = case.run(made, &[&case.x, &case.v, &case.w])?;
+    let n_values = out.len() - 3 * n_y;
+    for (k, (first, _)) in nested.iter().enumerate() {
+        if !all_close(&out[n_values + k * n_y..][..n_y], first, 1e-8) {
+            case.fail("first derivatives along two directions");
+        }
+    }
+    let expected: f64 = nested.iter().map(|(_, second)| dot(second, &case.y)).sum();
+    case.expect_close("the sum of second derivatives", dot(&last(&out, n_y), &case.y), expected);
+
+    // Their derivatives along `v`.
+    let forward = case.make("forward of second derivatives", Mode::Forward, made);
+    let out = case.run(forward, &[&case.x, &case.v, &case.w, &case.v, &no_v, &no_v])?;
+    let along = dot(&last(&out, n_y), &case.y);
+    let third = case.make("forward of forward of forward", Mode::Forward, forward_twice);
+    let mut expected = 0.0;
+    for v in [&case.v, &case.w] {
+        let out = case.run(third, &[&case.x, v, v, &no_v, &case.v, &no_v, &no_v, &no_v])?;
+        expected += dot(&last(&out, n_y), &case.y);
+    }
+    case.expect_close("the derivative of second derivatives", along, expected);
+    let backward = case.make("backward of second derivatives", Mode::Reverse, made);
+    let out = case.run(backward, &[&case.x, &case.v, &case.w, &no_y, &no_y, &no_y, &case.y])?;
+    case.expect_close("backward of second derivatives", dot(&out[..n_v], &case.v), expected);
+    Some(())
 }
 
 /// Makes all checks of a program; returns a second derivative, or `None` for a program that runs too long.

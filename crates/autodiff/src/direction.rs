@@ -23,7 +23,7 @@ pub fn enter(module: &mut Module) {
         func.walk(func.body(), &mut |inst| {
             let Op::CallDerivative(op, callee) = func.insts[inst].op else { return };
             let n_kept = match op {
-                DerivativeOp::Fwd | DerivativeOp::Bwd => 0,
+                DerivativeOp::Fwd | DerivativeOp::Bwd | DerivativeOp::Second => 0,
                 DerivativeOp::Pullback | DerivativeOp::Pushforward => 1,
                 DerivativeOp::Apply | DerivativeOp::Linearize | DerivativeOp::Decisions => return,
             };

@@ -10,6 +10,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::Options;
 use crate::activity::Activity;
 use crate::results::{Checkpoints, Footprint, Halves, Marks, Problem, Steps, Unzipped};
+use crate::second::Layers;
 use crate::shape::{Mask, Mode, Shape};
 
 /// The maximum number of instructions in the derivatives of a program, before inlining and other
@@ -64,7 +65,9 @@ pub(crate) struct Found {
 pub(crate) struct Made {
     /// See [`crate::stand_in`].
     pub(crate) stand_ins: FxHashMap<(Func, Mode), Func>,
-    pub(crate) linearized: FxHashMap<(Func, Mask, Mode), Func>,
+    pub(crate) linearized: FxHashMap<(Func, Mask, Mode, Layers), Func>,
+    /// The second derivatives of functions with a custom forward derivative.
+    pub(crate) second_of_rules: FxHashMap<(Func, Mask, Layers), Option<Func>>,
     pub(crate) propagated: FxHashMap<(Func, Mask), Option<Func>>,
     pub(crate) unzipped: FxHashMap<Func, Option<Unzipped>>,
     pub(crate) transposed: FxHashMap<Func, Func>,

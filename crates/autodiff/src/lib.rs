@@ -66,6 +66,7 @@ mod request;
 mod results;
 mod rule;
 mod rules;
+mod second;
 mod segment;
 mod shape;
 mod snapshot;
@@ -218,6 +219,15 @@ pub fn stages(module: &mut Module, func: Func) -> Result<Stages, Vec<Problem>> {
 pub fn forward(module: &mut Module, func: Func) -> Result<Func, Vec<Problem>> {
     let mut engine = Engine::new(module);
     let made = engine.resolve_and(func, |engine| engine.forward(func, Span::NONE));
+    made.ok_or(engine.found.problems)
+}
+
+/// Makes the function that `call_second` of `func` calls for so many directions: `(params…, tangents of diff params for
+/// each direction…) -> (results…, tangents of diff results for each direction…, sums of their second derivatives…)`.
+pub fn second(module: &mut Module, func: Func, directions: usize) -> Result<Func, Vec<Problem>> {
+    let mut engine = Engine::new(module);
+    let mask: Vec<bool> = engine.module.funcs[func].params.iter().map(|slot| slot.diff).collect();
+    let made = engine.resolve_and(func, |engine| engine.second(func, &mask, directions, Span::NONE));
     made.ok_or(engine.found.problems)
 }
 

@@ -10,6 +10,8 @@
 //! results are those of `f`, then the tangents of the active results. The function is declared before its
 //! body is built, so recursion needs no special treatment in forward mode; for reverse mode see
 //! [`crate::recursion`].
+//!
+//! Each value may have several tangents, in *layers*: see [`crate::second`]. All that moves values moves them alike.
 
 use cranelift_entity::{EntitySet, SecondaryMap};
 use ir::analysis::Bounds;
@@ -20,7 +22,8 @@ use crate::copy::{Renaming, copy_inst, fresh, like, region_param_like};
 use crate::engine::Engine;
 use crate::lost::Lost;
 use crate::rules;
-use crate::shape::{Mask, Mode, Shape, params, select, tangent_slot};
+use crate::second::{Layers, with_tangents};
+use crate::shape::{Mask, Mode, Shape, params, select};
 use crate::witness::{Source, makes_more_than_numbers, source};
 
 /// How a call is compiled.
@@ -41,9 +44,14 @@ enum Plan {
 impl Engine<'_> {
     /// Makes the forward derivative of a function; see the head of this file. Memoised.
     pub(crate) fn linearize(&mut self, func: Func, mask: &[bool], mode: Mode) -> Func {
+        self.linearize_in(func, mask, mode, Layers::ONE)
+    }
+
+    /// Like [`Engine::linearize`], with several tangents for each value.
+    pub(crate) fn linearize_in(&mut self, func: Func, mask: &[bool], mode: Mode, layers: Layers) -> Func {
         let src = &self.module.funcs[func];
         let mask: Mask = src.params.iter().zip(mask).map(|(slot, &named)| slot.diff && named).collect();
-        let key = (func, mask.clone(), mode);
+        let key = (func, mask.clone(), mode, layers);
         if let Some(&known) = self.made.linearized.get(&key) {
             return known;
         }
@@ -60,21 +68,22 @@ impl Engine<'_> {
         }
         let active_results = self.facts.activity.results(self.module, func, &mask, mode);
         let src = &self.module.funcs[func];
-        let mut slots = src.params.clone();
-        slots.extend(select(&src.params, &mask).map(tangent_slot));
-        let mut results = src.results.clone();
-        results.extend(select(&src.results, &active_results).map(tangent_slot));
+        let slots = with_tangents(&src.params, &mask, layers.given());
+        let results = with_tangents(&src.results, &active_results, layers.count());
         let shape = Shape { params: src.params.len(), results: src.results.len() };
-        let name = format!("{}_fwd", src.name);
+        let name = format!("{}_{}", src.name, if layers == Layers::ONE { "fwd" } else { "second" });
         let made = self.declare(name, Origin::Jvp(func), slots, results.clone());
         self.made.linearized.insert(key, made);
-        self.roles.shapes.insert(made, shape);
+        // Second tangents are not linear in the first ones, so to all that follows such a function is like any other.
+        if layers == Layers::ONE {
+            self.roles.shapes.insert(made, shape);
+        }
         if mode == Mode::Forward {
             self.roles.forward.insert(made, func);
         }
 
         let active = self.facts.activity.values(self.module, func, &mask, mode);
-        let plans = self.plan_calls(func, made, &active, mode);
+        let plans = self.plan_calls(func, made, &active, mode, layers);
         let module = &mut *self.module;
         let src = &module.funcs[func];
         let mut pass = Linearize {
@@ -85,15 +94,17 @@ impl Engine<'_> {
             active,
             plans,
             primal: Renaming::default(),
-            tangents: Renaming::default(),
+            tangents: vec![Renaming::default(); layers.count()],
+            layer: 0,
+            layers,
             derivative_calls: Vec::new(),
         };
         pass.params(&module.funcs[made].params, &mask);
         pass.region(src.body());
         let yielded = &src.regions[src.body()].results;
         let mut values = pass.primal.all(yielded);
-        values
-            .extend(select(yielded, &active_results).map(|&v| pass.tangent_or_absent(v)).collect::<Vec<_>>());
+        let yielded: Vec<Value> = select(yielded, &active_results).copied().collect();
+        pass.push_tangents(&yielded, &mut values);
         let derivative_calls = std::mem::take(&mut pass.derivative_calls);
         let body = pass.b.finish(values, results);
         self.roles.derivative_calls.extend(derivative_calls.into_iter().map(|inst| (made, inst)));
@@ -107,6 +118,7 @@ impl Engine<'_> {
         made: Func,
         active: &EntitySet<Value>,
         mode: Mode,
+        layers: Layers,
     ) -> SecondaryMap<Inst, Plan> {
         let src = &self.module.funcs[func];
         let mut calls = Vec::new();
@@ -137,6 +149,17 @@ impl Engine<'_> {
                     let mask = slots.params.iter().map(|s| s.diff).collect();
                     Plan::Transposed { primal: apply, vjp, context, mask, active }
                 }
+                Source::Jvp(jvp)
+                    if layers != Layers::ONE
+                        && (active.iter().any(|&a| a) || makes_more_than_numbers(slots)) =>
+                {
+                    let span = self.module.funcs[func].insts[inst].span;
+                    match self.second_of_rule(callee, jvp, &mask, layers.of_callee(), span) {
+                        Some(made) => Plan::Forward { func: made, mask, active, in_numbers: false },
+                        // A problem has been reported.
+                        None => Plan::Primal,
+                    }
+                }
                 Source::Jvp(jvp) if active.iter().any(|&a| a) || makes_more_than_numbers(slots) => {
                     let mask: Mask = slots.params.iter().map(|s| s.diff).collect();
                     let shape = Shape { params: mask.len(), results: slots.results.len() };
@@ -157,7 +180,8 @@ impl Engine<'_> {
                     if active.iter().any(|&a| a)
                         || self.facts.activity.calls_custom(self.module, f, mode, mask.contains(&true)) =>
                 {
-                    Plan::Forward { func: self.linearize(f, &mask, mode), mask, active, in_numbers: false }
+                    let func = self.linearize_in(f, &mask, mode, layers.of_callee());
+                    Plan::Forward { func, mask, active, in_numbers: false }
                 }
                 Source::Zero => {
                     let results = &self.module.funcs[callee].results;
@@ -197,8 +221,11 @@ pub(crate) struct Linearize<'a> {
     pub(crate) active: EntitySet<Value>,
     plans: SecondaryMap<Inst, Plan>,
     pub(crate) primal: Renaming,
-    /// The tangents of source values, where they are not known to be zero.
-    pub(crate) tangents: Renaming,
+    /// The tangents of source values in each layer, where they are not known to be zero.
+    pub(crate) tangents: Vec<Renaming>,
+    /// The layer that is being made.
+    pub(crate) layer: usize,
+    layers: Layers,
     derivative_calls: Vec<Inst>,
 }
 
@@ -210,18 +237,45 @@ impl Linearize<'_> {
             let param = self.b.param(slot.clone());
             self.primal.set(v, param);
         }
-        for (&v, slot) in select(src, mask).zip(tangents) {
-            let param = self.b.param(slot.clone());
-            self.tangents.set(v, param);
+        let mut tangents = tangents.iter();
+        for layer in 0..self.layers.given() {
+            for (&v, slot) in select(src, mask).zip(tangents.by_ref()) {
+                let param = self.b.param(slot.clone());
+                self.tangents[layer].set(v, param);
+            }
         }
         self.b.func.params = slots.to_vec();
     }
 
+    /// The tangent of a source value in the current layer, if it is not known to be zero. A value that has one in
+    /// any layer has one in the first.
+    pub(crate) fn find(&self, v: Value) -> Option<Value> {
+        self.tangents[self.layer].find(v)
+    }
+
+    pub(crate) fn set_tangent(&mut self, v: Value, tangent: Value) {
+        self.tangents[self.layer].set(v, tangent);
+    }
+
+    /// The layer of second tangents.
+    pub(crate) fn second_layer(&self) -> Option<usize> {
+        (self.layers != Layers::ONE).then(|| self.tangents.len() - 1)
+    }
+
     pub(crate) fn tangent_or_absent(&mut self, v: Value) -> Value {
-        match self.tangents.find(v) {
+        match self.find(v) {
             Some(tangent) => tangent,
             None => self.b.absent(self.src.ty(v)),
         }
+    }
+
+    /// Appends the tangents of source values, layer by layer.
+    fn push_tangents(&mut self, of: &[Value], to: &mut Vec<Value>) {
+        for layer in 0..self.tangents.len() {
+            self.layer = layer;
+            to.extend(of.iter().map(|&v| self.tangent_or_absent(v)).collect::<Vec<_>>());
+        }
+        self.layer = 0;
     }
 
     /// Marks `tangent` as a differential and names it after the value that it is the tangent of.
@@ -276,6 +330,12 @@ impl Linearize<'_> {
         all.extend(self.tangent_results(sources, &active));
     }
 
+    /// The values of a list whose counterparts in another are active.
+    fn paired(&self, values: &[Value], with: &[Value]) -> Vec<Value> {
+        let pairs = values.iter().zip(with).filter(|(_, with)| self.active.contains(**with));
+        pairs.map(|(&v, _)| v).collect()
+    }
+
     fn branch(&mut self, inst: Inst) {
         let src = self.src;
         let data = &src.insts[inst];
@@ -286,11 +346,8 @@ impl Linearize<'_> {
             self.region(arm);
             let yielded = &src.regions[arm].results;
             let mut results = self.primal.all(yielded);
-            for (&v, &result) in yielded.iter().zip(&data.results) {
-                if self.active.contains(result) {
-                    results.push(self.tangent_or_absent(v));
-                }
-            }
+            let active = self.paired(yielded, &data.results);
+            self.push_tangents(&active, &mut results);
             self.b.close(results);
             regions.push(region);
         }
@@ -310,40 +367,30 @@ impl Linearize<'_> {
         let carried = &body.params[lead..];
 
         let mut args = self.primal.all(&data.args);
-        for (&init, &param) in data.args[lead..].iter().zip(carried) {
-            if self.active.contains(param) {
-                args.push(self.tangent_or_absent(init));
-            }
-        }
+        let inits = self.paired(&data.args[lead..], carried);
+        self.push_tangents(&inits, &mut args);
         let region = self.b.open();
         for &param in &body.params {
             let copy = region_param_like(&mut self.b, src, param);
             self.primal.set(param, copy);
         }
-        for &param in carried {
-            if !self.active.contains(param) {
-                continue;
+        for layer in 0..self.tangents.len() {
+            for param in self.paired(carried, carried) {
+                let tangent = self.b.region_param(src.ty(param));
+                self.name_tangent(param, tangent);
+                self.tangents[layer].set(param, tangent);
             }
-            let tangent = self.b.region_param(src.ty(param));
-            self.name_tangent(param, tangent);
-            self.tangents.set(param, tangent);
         }
         self.region(data.regions[0]);
         let (again, yielded) = body.results.split_at(1 - lead);
         let (next, stacked) = yielded.split_at(n_carried);
         let mut results = self.primal.all(again);
         results.extend(self.primal.all(next));
-        for (&v, &param) in next.iter().zip(carried) {
-            if self.active.contains(param) {
-                results.push(self.tangent_or_absent(v));
-            }
-        }
+        let active = self.paired(next, carried);
+        self.push_tangents(&active, &mut results);
         results.extend(self.primal.all(stacked));
-        for (&v, &stack) in stacked.iter().zip(&data.results[n_carried..]) {
-            if self.active.contains(stack) {
-                results.push(self.tangent_or_absent(v));
-            }
-        }
+        let active = self.paired(stacked, &data.results[n_carried..]);
+        self.push_tangents(&active, &mut results);
         self.b.close(results);
 
         let mut results = Vec::new();
@@ -360,19 +407,23 @@ impl Linearize<'_> {
             Plan::Primal => copy_inst(&mut self.b, src, inst, &mut self.primal),
             Plan::Forward { func, mask, active, in_numbers } => {
                 let mut args = self.primal.all(&data.args);
-                for &v in select(&data.args, &mask) {
-                    let tangent = self.tangent_or_absent(v);
-                    args.push(if in_numbers { self.b.emit(Op::Present, &[tangent]) } else { tangent });
+                let n_numbers = args.len();
+                let moving: Vec<Value> = select(&data.args, &mask).copied().collect();
+                self.push_tangents(&moving, &mut args);
+                for tangent in args[n_numbers..].iter_mut().filter(|_| in_numbers) {
+                    *tangent = self.b.emit(Op::Present, &[*tangent]);
                 }
                 let mut results = self.copies(&data.results);
                 results.extend(self.tangent_results(&data.results, &active));
                 let call = self.b.push(Op::Call(func), &args, &results, &[]);
-                self.derivative_calls.push(call);
+                if self.layers == Layers::ONE {
+                    self.derivative_calls.push(call);
+                }
                 for &v in select(&data.results, &active).filter(|_| in_numbers) {
-                    let number = self.tangents.at(v);
+                    let number = self.tangents[0].at(v);
                     let tangent = self.b.emit(Op::Present, &[number]);
                     self.name_tangent(v, tangent);
-                    self.tangents.set(v, tangent);
+                    self.set_tangent(v, tangent);
                 }
             }
             Plan::Transposed { primal, vjp, context, mask, active } => {
@@ -394,11 +445,15 @@ impl Linearize<'_> {
     fn tangent_results(&mut self, of: &[Value], active: &[bool]) -> Vec<Value> {
         let sources: Vec<Value> = select(of, active).copied().collect();
         let types: Vec<Type> = sources.iter().map(|&v| self.src.ty(v)).collect();
-        let tangents = fresh(&mut self.b, types);
-        for (&v, &tangent) in sources.iter().zip(&tangents) {
-            self.name_tangent(v, tangent);
-            self.tangents.set(v, tangent);
+        let mut all = Vec::new();
+        for layer in 0..self.tangents.len() {
+            let tangents = fresh(&mut self.b, types.iter().copied());
+            for (&v, &tangent) in sources.iter().zip(&tangents) {
+                self.name_tangent(v, tangent);
+                self.tangents[layer].set(v, tangent);
+            }
+            all.extend(tangents);
         }
-        tangents
+        all
     }
 }

@@ -17,6 +17,7 @@ use crate::copy::fresh;
 use crate::engine::Engine;
 use crate::propagate::forget;
 use crate::results::{Halves, Step, Steps};
+use crate::second::Layers;
 use crate::shape::{Mask, Mode, Shape, select, tangent_slot};
 use crate::variant::transposed_variant;
 use crate::witness::{Source, source};
@@ -49,7 +50,10 @@ impl Engine<'_> {
     /// The results of all steps so far.
     fn steps(&mut self) -> Steps {
         let mut steps = Vec::new();
-        for ((of, mask, mode), &jvp) in &self.made.linearized {
+        for ((of, mask, mode, layers), &jvp) in &self.made.linearized {
+            if *layers != Layers::ONE {
+                continue;
+            }
             let results = self.facts.activity.results(self.module, *of, mask, *mode).to_vec();
             steps.push((jvp, Step::Linearized { of: *of, jvp, params: mask.to_vec(), results }));
         }
@@ -120,20 +124,18 @@ impl Engine<'_> {
         }
         self.segment(func);
         let mut first: Vec<Func> = Vec::new();
-        let mut requests: Vec<(Inst, Mode, Func, Span)> = Vec::new();
+        let mut requests: Vec<(Inst, DerivativeOp, Func, Span)> = Vec::new();
         let mut traced: Vec<(Inst, Func, Span)> = Vec::new();
         let src = &self.module.funcs[func];
         src.walk(src.body(), &mut |inst| {
             let data = &src.insts[inst];
             first.extend(data.op.callee());
             match data.op {
-                Op::CallDerivative(DerivativeOp::Fwd, f) => {
-                    requests.push((inst, Mode::Forward, f, data.span))
-                }
-                Op::CallDerivative(DerivativeOp::Bwd, f) => {
-                    requests.push((inst, Mode::Reverse, f, data.span))
-                }
                 Op::CallDerivative(DerivativeOp::Decisions, f) => traced.push((inst, f, data.span)),
+                Op::CallDerivative(
+                    op @ (DerivativeOp::Fwd | DerivativeOp::Bwd | DerivativeOp::Second),
+                    f,
+                ) => requests.push((inst, op, f, data.span)),
                 _ => (),
             }
         });
@@ -146,7 +148,8 @@ impl Engine<'_> {
         let mut calls: Vec<(Inst, Shape, bool)> = Vec::new();
         let reruns = self.module.funcs[func].reruns;
         let never_run = self.never_run.contains(func);
-        for (inst, mode, callee, span) in requests {
+        for (inst, op, callee, span) in requests {
+            let mode = if op.is_forward() { Mode::Forward } else { Mode::Reverse };
             if reruns {
                 self.check_twice(callee);
             }
@@ -155,10 +158,11 @@ impl Engine<'_> {
                 continue;
             }
             let before = self.found.problems.len();
-            let made = match mode {
+            let made = match op {
                 _ if self.refuses(callee, span) => None,
-                Mode::Forward => self.forward(callee, span),
-                Mode::Reverse => self.backward(callee, span),
+                DerivativeOp::Second => self.requested_second(func, inst, callee, span),
+                _ if op.is_forward() => self.forward(callee, span),
+                _ => self.backward(callee, span),
             };
             self.report_at_call(before, span);
             let Some(made) = made else {

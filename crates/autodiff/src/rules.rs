@@ -16,6 +16,10 @@
 //!
 //! All other ops have no tangent: they are constant (`detach`, memory), not on floats, or piecewise constant.
 //!
+//! In the layer of second tangents ([`crate::second`]) `ȧ` is the second tangent, and what is not linear has a term
+//! more: `2 Σ ȧ ḃ`, over the directions, for `a * b` and `scale(a, b)`, and `-2 Σ ḃ q̇ / b` for `q = a / b`, as follows
+//! from `q * b = a`.
+//!
 //! `1 / b` is a number of the primal: it is computed once for all directions and orders, and for all
 //! quotients with the same divisor. For `c / b` with a constant `c` it is the quotient itself, up to a
 //! factor. So a derivative of any order divides at most once more than its primal. Halves use a division, as
@@ -35,12 +39,12 @@ pub(crate) fn factor(pass: &mut Linearize, data: &ir::InstData) -> Option<Value>
     if data.op == Op::Rem {
         return whole(pass, data);
     }
-    if data.op != Op::Div || data.args.iter().all(|&v| pass.tangents.find(v).is_none()) {
+    if data.op != Op::Div || data.args.iter().all(|&v| pass.find(v).is_none()) {
         return None;
     }
     let (ty, b) = (pass.src.ty(data.args[1]), pass.primal.at(data.args[1]));
     let s = pass.b.types.scalar_of(ty).filter(|s| matches!(s, Scalar::F32 | Scalar::F64))?;
-    if pass.tangents.find(data.args[0]).is_none()
+    if pass.find(data.args[0]).is_none()
         && let Some(c) = constant(pass, data.args[0], s)
     {
         // If c and 1 / c are normal numbers, q can be used: where q over- or underflows, so does the
@@ -62,7 +66,7 @@ pub(crate) fn factor(pass: &mut Linearize, data: &ir::InstData) -> Option<Value>
 
 /// The integer quotient of a remainder whose divisor has a tangent.
 fn whole(pass: &mut Linearize, data: &ir::InstData) -> Option<Value> {
-    pass.tangents.find(data.args[1])?;
+    pass.find(data.args[1])?;
     let [a, b, r] = [data.args[0], data.args[1], data.results[0]].map(|v| pass.primal.at(v));
     let multiple = pass.b.emit(Op::Sub, &[a, r]);
     let quotient = pass.b.emit(Op::Div, &[multiple, b]);
@@ -139,46 +143,86 @@ fn is_below(pass: &mut Linearize, i: Value, n: u32) -> Value {
     pass.b.emit(Op::Lt, &[i, n])
 }
 
-/// Emits the tangent of `data`'s result, or its effect on tangent cells, after the primal. `factor` is its
+/// Emits the tangents of `data`'s result, or its effect on tangent cells, after the primal. `factor` is its
 /// [`factor`].
 pub(crate) fn tangent(pass: &mut Linearize, data: &ir::InstData, factor: Option<Value>) {
-    let at = |pass: &Linearize, k: usize| pass.tangents.find(data.args[k]);
+    for layer in 0..pass.tangents.len() {
+        pass.layer = layer;
+        in_layer(pass, data, factor);
+    }
+    pass.layer = 0;
+}
+
+/// Emits `a + b` for differentials that may be zero.
+fn plus(pass: &mut Linearize, a: Option<Value>, b: Option<Value>) -> Option<Value> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(pass.b.emit(Op::Add, &[a, b])),
+        (a, b) => a.or(b),
+    }
+}
+
+/// Emits `a - b` for differentials that may be zero.
+fn less(pass: &mut Linearize, a: Option<Value>, b: Option<Value>) -> Option<Value> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(minus(pass, a, b)),
+        (None, Some(b)) => Some(pass.b.opposite(b)),
+        (a, None) => a,
+    }
+}
+
+/// The second derivative of a product `a * b` by its factors, summed over the directions: `2 Σ ȧ ḃ`. It is absent
+/// where a factor's tangent is, and `None` in the layers of first tangents.
+fn bend(pass: &mut Linearize, a: Value, b: Value) -> Option<Value> {
+    let last = pass.second_layer().filter(|&last| pass.layer == last)?;
+    let mut sum = None;
+    for layer in 0..last {
+        let (da, db) = (pass.tangents[layer].find(a)?, pass.tangents[layer].find(b)?);
+        let product = match da == db {
+            true => pass.b.emit(Op::Scale, &[da, da]),
+            false => where_present(pass, da, db, da),
+        };
+        sum = plus(pass, sum, Some(product));
+    }
+    sum.map(|sum| pass.b.emit(Op::Add, &[sum, sum]))
+}
+
+/// Emits the tangent of the current layer.
+fn in_layer(pass: &mut Linearize, data: &ir::InstData, factor: Option<Value>) {
+    let at = |pass: &Linearize, k: usize| pass.find(data.args[k]);
     let differentiable =
         data.results.first().is_some_and(|&r| pass.b.types.is_differentiable(pass.src.ty(r)));
     let tangent = match &data.op {
-        Op::Add => match (at(pass, 0), at(pass, 1)) {
-            (Some(a), Some(b)) => Some(pass.b.emit(Op::Add, &[a, b])),
-            (a, b) => a.or(b),
-        },
-        Op::Sub => match (at(pass, 0), at(pass, 1)) {
-            (Some(a), Some(b)) => Some(minus(pass, a, b)),
-            (None, Some(b)) => Some(pass.b.opposite(b)),
-            (a, None) => a,
-        },
+        Op::Add => {
+            let (a, b) = (at(pass, 0), at(pass, 1));
+            plus(pass, a, b)
+        }
+        Op::Sub => {
+            let (a, b) = (at(pass, 0), at(pass, 1));
+            less(pass, a, b)
+        }
         Op::Mul if data.args[0] == data.args[1] => {
             let a = pass.primal.at(data.args[0]);
-            at(pass, 0).map(|da| {
+            let slope = at(pass, 0).map(|da| {
                 let half = pass.b.emit(Op::Scale, &[da, a]);
                 pass.b.emit(Op::Add, &[half, half])
-            })
+            });
+            let bent = bend(pass, data.args[0], data.args[0]);
+            plus(pass, slope, bent)
         }
         Op::Mul => {
             let (a, b) = (pass.primal.at(data.args[0]), pass.primal.at(data.args[1]));
             let left = at(pass, 0).map(|da| pass.b.emit(Op::Scale, &[da, b]));
             let right = at(pass, 1).map(|db| pass.b.emit(Op::Scale, &[db, a]));
-            match (left, right) {
-                (Some(x), Some(y)) => Some(pass.b.emit(Op::Add, &[x, y])),
-                (x, y) => x.or(y),
-            }
+            let slope = plus(pass, left, right);
+            let bent = bend(pass, data.args[0], data.args[1]);
+            plus(pass, slope, bent)
         }
         Op::Div => {
             let (b, q) = (pass.primal.at(data.args[1]), pass.primal.at(data.results[0]));
-            let right = at(pass, 1).map(|db| pass.b.emit(Op::Scale, &[db, q]));
-            let numerator = match (at(pass, 0), right) {
-                (Some(x), Some(y)) => Some(minus(pass, x, y)),
-                (None, Some(y)) => Some(pass.b.opposite(y)),
-                (x, None) => x,
-            };
+            let (left, right) = (at(pass, 0), at(pass, 1).map(|db| pass.b.emit(Op::Scale, &[db, q])));
+            let numerator = less(pass, left, right);
+            let bent = bend(pass, data.args[1], data.results[0]);
+            let numerator = less(pass, numerator, bent);
             numerator.map(|x| match factor {
                 Some(factor) => pass.b.emit(Op::Scale, &[x, factor]),
                 None => pass.b.emit(Op::Unscale, &[x, b]),
@@ -186,31 +230,24 @@ pub(crate) fn tangent(pass: &mut Linearize, data: &ir::InstData, factor: Option<
         }
         Op::Rem => {
             let (a, b) = (at(pass, 0), at(pass, 1));
-            let less = factor.zip(b).map(|(n, b)| pass.b.emit(Op::Scale, &[b, n]));
-            match (a, less) {
-                (Some(a), Some(less)) => Some(minus(pass, a, less)),
-                (None, Some(less)) => Some(pass.b.opposite(less)),
-                (a, None) => a,
-            }
+            let multiple = factor.zip(b).map(|(n, b)| pass.b.emit(Op::Scale, &[b, n]));
+            less(pass, a, multiple)
         }
         Op::Scale => {
             let (d, f) = (pass.primal.at(data.args[0]), pass.primal.at(data.args[1]));
             let left = at(pass, 0).map(|dd| pass.b.emit(Op::Scale, &[dd, f]));
             let right = at(pass, 1).map(|df| where_present(pass, d, df, d));
-            match (left, right) {
-                (Some(x), Some(y)) => Some(pass.b.emit(Op::Add, &[x, y])),
-                (x, y) => x.or(y),
-            }
+            let slope = plus(pass, left, right);
+            let bent = bend(pass, data.args[0], data.args[1]);
+            plus(pass, slope, bent)
         }
         Op::Unscale => {
             let (d, b) = (pass.primal.at(data.args[0]), pass.primal.at(data.args[1]));
             let q = pass.primal.at(data.results[0]);
-            let right = at(pass, 1).map(|db| where_present(pass, d, db, q));
-            let numerator = match (at(pass, 0), right) {
-                (Some(x), Some(y)) => Some(minus(pass, x, y)),
-                (None, Some(y)) => Some(pass.b.opposite(y)),
-                (x, None) => x,
-            };
+            let (left, right) = (at(pass, 0), at(pass, 1).map(|db| where_present(pass, d, db, q)));
+            let numerator = less(pass, left, right);
+            let bent = bend(pass, data.results[0], data.args[1]);
+            let numerator = less(pass, numerator, bent);
             numerator.map(|x| pass.b.emit(Op::Unscale, &[x, b]))
         }
         Op::Mask => {
@@ -233,7 +270,7 @@ pub(crate) fn tangent(pass: &mut Linearize, data: &ir::InstData, factor: Option<
             })
         }
         Op::Construct | Op::Insert(_) => {
-            let any = data.args.iter().any(|&a| pass.tangents.find(a).is_some());
+            let any = data.args.iter().any(|&a| pass.find(a).is_some());
             any.then(|| {
                 let args: Vec<Value> = data.args.iter().map(|&a| pass.tangent_or_absent(a)).collect();
                 pass.b.emit_typed(data.op.clone(), &args, pass.src.ty(data.results[0]))
@@ -257,13 +294,13 @@ pub(crate) fn tangent(pass: &mut Linearize, data: &ir::InstData, factor: Option<
     {
         let result = data.results[0];
         pass.name_tangent(result, tangent);
-        pass.tangents.set(result, tangent);
+        pass.set_tangent(result, tangent);
     }
 }
 
 /// The tangent of an op on a cell, or on an element that an index selects.
 fn of_cell(pass: &mut Linearize, data: &ir::InstData) -> Option<Value> {
-    let at = |pass: &Linearize, k: usize| pass.tangents.find(data.args[k]);
+    let at = |pass: &Linearize, k: usize| pass.find(data.args[k]);
     match &data.op {
         Op::Index | Op::Load | Op::SubCell => at(pass, 0).map(|a| {
             let mut args = pass.primal.all(&data.args);

@@ -240,13 +240,19 @@ named! {
         /// level)`, where `count` is the number of decisions of the run, `hash` depends on the outcomes of the first `n`,
         /// and `level` (alone with a derivative) is the number that decision `n` is about. See `docs/ir.md`.
         Decisions = "call_decisions",
+        /// Second derivatives, summed over directions: operands are the parameters, then the tangents of all `diff`
+        /// parameters for one direction after another; results are the results, then the tangents of the `diff`
+        /// results for one direction after another, then for each `diff` result the sum, over the directions `v`, of
+        /// its second derivative along `x + t·v`.
+        Second = "call_second",
     }
 }
 
 impl DerivativeOp {
     /// Returns true for the operators of forward mode, and false for those of reverse mode.
     pub fn is_forward(self) -> bool {
-        matches!(self, DerivativeOp::Fwd | DerivativeOp::Linearize | DerivativeOp::Pushforward)
+        use DerivativeOp::{Fwd, Linearize, Pushforward, Second};
+        matches!(self, Fwd | Linearize | Pushforward | Second)
     }
 }
 

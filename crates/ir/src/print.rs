@@ -491,7 +491,7 @@ pub(crate) fn result_types(
         Op::CallDerivative(op, callee) => match funcs.get(*callee) {
             // The type of residuals is printed.
             Some(callee) => {
-                let [_, results] = op.signature(callee);
+                let [_, results] = op.signature(callee, args.len());
                 results
             }
             None => Vec::new(),

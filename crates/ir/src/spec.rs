@@ -315,9 +315,15 @@ impl Spec {
 }
 
 impl DerivativeOp {
-    /// The types of operands and results of a call of the operator on a function; `None` is the function's
-    /// residuals.
-    pub fn signature(self, of: &Function) -> [Vec<Option<Type>>; 2] {
+    /// The number of directions in a call of [`DerivativeOp::Second`] with so many operands.
+    pub fn directions(of: &Function, n_operands: usize) -> usize {
+        let n_moving = of.params.iter().filter(|slot| slot.diff).count();
+        n_operands.saturating_sub(of.params.len()) / n_moving.max(1)
+    }
+
+    /// The types of operands and results of a call of the operator on a function with so many operands; `None` is
+    /// the function's residuals.
+    pub fn signature(self, of: &Function, n_operands: usize) -> [Vec<Option<Type>>; 2] {
         let all = |slots: &[Slot]| slots.iter().map(|s| Some(s.ty)).collect::<Vec<_>>();
         let differentials =
             |slots: &[Slot]| slots.iter().filter(|s| s.diff).map(|s| Some(s.ty)).collect::<Vec<_>>();
@@ -332,6 +338,10 @@ impl DerivativeOp {
             DerivativeOp::Decisions => {
                 let trace = vec![Some(Type::U32), Some(Type::U32), Some(Type::F32)];
                 [[params, vec![Some(Type::U32)]].concat(), [results, trace].concat()]
+            }
+            DerivativeOp::Second => {
+                let n = DerivativeOp::directions(of, n_operands);
+                [[params, d_params.repeat(n)].concat(), [results, d_results.repeat(n + 1)].concat()]
             }
         }
     }

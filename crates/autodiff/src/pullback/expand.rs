@@ -89,7 +89,10 @@ impl Expansion<'_> {
         let called = match data.op {
             Op::CallDerivative(op, f) if f == self.of.func && op.is_forward() == self.of.forward => {
                 match op {
-                    DerivativeOp::Fwd | DerivativeOp::Bwd | DerivativeOp::Decisions => None,
+                    DerivativeOp::Fwd
+                    | DerivativeOp::Bwd
+                    | DerivativeOp::Decisions
+                    | DerivativeOp::Second => None,
                     DerivativeOp::Apply | DerivativeOp::Linearize => {
                         Some(self.split.map_or(Op::Zero, |split| Op::Call(split.first)))
                     }

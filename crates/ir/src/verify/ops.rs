@@ -376,7 +376,7 @@ impl Verifier<'_> {
                 self.list("result", &data.results, callee.results.iter().map(|r| r.ty))
             }
             Op::CallDerivative(op, of) => {
-                let [operands, results] = op.signature(self.callee(*of)?);
+                let [operands, results] = op.signature(self.callee(*of)?, args.len());
                 let forward = op.is_forward();
                 self.list_with("operand", args, &operands, |kept| self.keeps(*of, kept, forward))?;
                 self.list_with("result", &data.results, &results, |kept| self.keeps(*of, kept, forward))
