@@ -138,6 +138,7 @@ RECIPES: dict[str, Callable[[], None]] = {
     "throw": fitted("throw", {"throw.png": "throw"}),
     "arm": fitted("arm", {"arm.png": "arm"}),
     "focus": fitted("focus", {"focus.png": "focus"}),
+    "poisson": fitted("poisson", {"poisson.png": "poisson"}),
     "digits": fitted("digits", {"digits.png": "digits"}),
 }
 

@@ -93,6 +93,7 @@ const MODULE_PARTS: [(&str, &str, &str); 9] = [
     ("odes", "core/odesevents.slang", include_str!("../core/odesevents.slang")),
     ("odes", "core/odesadjoint.slang", include_str!("../core/odesadjoint.slang")),
     ("odes", "core/odesmechanics.slang", include_str!("../core/odesmechanics.slang")),
+    ("jacobians", "core/laplacians.slang", include_str!("../core/laplacians.slang")),
 ];
 
 /// The part of the library that [`crate::precision`] alone adds to programs.

@@ -20,7 +20,7 @@ use crate::request::Step;
 
 impl Body<'_, '_, '_> {
     /// Reports a pointer inside a differentiable value: once the value is split, its gradients would be lost.
-    fn refuse_pointers_in(&mut self, param: &FlatParam) {
+    pub(crate) fn refuse_pointers_in(&mut self, param: &FlatParam) {
         if param.diff.is_none() {
             return;
         }

@@ -15,6 +15,7 @@ use crate::body::Body;
 use crate::leaves::scalar_in;
 use crate::lowerer::{Lowerer, Making, ir_span};
 use crate::places::{Memory, Place, PlaceKind};
+use crate::second;
 
 impl Lowerer<'_> {
     /// The name of the operation that a library function stands for.
@@ -66,8 +67,11 @@ fn atomic_of(name: &str) -> Option<AtomicOp> {
 
 /// Builds the function of an operation, for calls of the function and its derivatives.
 pub(crate) fn build(making: Making<'_, '_>, f: &FuncRef) -> Option<Function> {
+    let name = making.lw.intrinsic_name(f.decl)?;
+    if name == second::NAME {
+        return second::build(making, f);
+    }
     let Making { lw, types, declared } = making;
-    let name = lw.intrinsic_name(f.decl)?;
     let (mut body, params) = Body::with_params(lw, types, declared);
     let ret = declared.sig.ret;
     match body.operation(&name, &params, ret) {
@@ -214,9 +218,12 @@ impl Body<'_, '_, '_> {
         self.operation(&name, &values, sig.ret)
     }
 
-    /// Returns true if the operation may have a derivative rule: that is the case for functions of
-    /// floating-point numbers.
+    /// Returns true if the operation is a function of its own, or may have a derivative rule: that is the case for
+    /// functions of floating-point numbers.
     fn stays_call(&mut self, f: &FuncRef, name: &str) -> bool {
+        if name == second::NAME {
+            return true;
+        }
         if math_of(name).is_none() && name != "rem" {
             return false;
         }

@@ -44,6 +44,7 @@ mod pointers;
 mod printf;
 mod request;
 mod room;
+mod second;
 mod sizes;
 mod stages;
 mod statements;

@@ -32,12 +32,27 @@ type Class = (Func, [Option<Func>; 4], u32, Vec<u32>);
 enum Edge {
     Call,
     Forward,
+    /// Two orders of forward mode.
+    Second,
     Backward,
 }
 
 impl Edge {
     fn of(op: DerivativeOp) -> Edge {
-        if op.is_forward() { Edge::Forward } else { Edge::Backward }
+        match op {
+            DerivativeOp::Second => Edge::Second,
+            _ if op.is_forward() => Edge::Forward,
+            _ => Edge::Backward,
+        }
+    }
+
+    /// The number of differentiations.
+    fn order(self) -> u8 {
+        match self {
+            Edge::Call => 0,
+            Edge::Forward | Edge::Backward => 1,
+            Edge::Second => 2,
+        }
     }
 }
 
@@ -81,8 +96,8 @@ impl Lowerer<'_> {
             let asks = self.asks(Func::from_u32(caller as u32));
             for &(callee, edge, _) in edges.iter().filter(|e| e.1 != Edge::Call) {
                 let view = self.view_of(callee, View::of(asks));
-                let modes = [edge == Edge::Forward, edge == Edge::Backward];
-                self.raise((callee, view), 1, modes, None, &mut work);
+                let modes = [edge != Edge::Backward, edge == Edge::Backward];
+                self.raise((callee, view), edge.order(), modes, None, &mut work);
             }
         }
         work.extend(self.wanted.keys().copied());
@@ -96,7 +111,7 @@ impl Lowerer<'_> {
                     self.raise((callee, view), wanted.level, wanted.modes, call, &mut work);
                 } else {
                     let view = self.view_of(callee, View::of(self.asks(func)));
-                    self.raise((callee, view), wanted.level + 1, wanted.modes, None, &mut work);
+                    self.raise((callee, view), wanted.level + edge.order(), wanted.modes, None, &mut work);
                 }
             }
             let Witness { jvp, vjp, apply, substitute, .. } = wanted.witness;
@@ -241,7 +256,7 @@ impl Lowerer<'_> {
                 let view = match (edge, node) {
                     (Edge::Call, Some((_, view))) => lw.view_in(callee, source, view),
                     (Edge::Call, None) => return callee,
-                    (Edge::Forward | Edge::Backward, _) => {
+                    (Edge::Forward | Edge::Second | Edge::Backward, _) => {
                         let asks = lw.asks(source);
                         lw.view_of(callee, View::of(asks))
                     }

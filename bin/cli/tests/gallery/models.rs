@@ -125,6 +125,15 @@ fn focus() {
 }
 
 #[test]
+fn poisson() {
+    let page = Page::read("poisson");
+    page.check_gradient();
+    let fit = page.fit(&[], "--steps 400");
+    // The integral of the solution is 0.21408, and the area is 3.
+    assert!(fit.number("/loss") < 0.02 && (fit.metric("mean") - 0.07136).abs() < 5e-4, "{fit}");
+}
+
+#[test]
 fn digits() {
     let page = Page::read("digits");
     page.check_gradient();

@@ -337,9 +337,9 @@ impl Program {
         {
             level = level.max(self.differentiable_level(&substitute, view));
         }
-        let linear = ["detach", "same", "select", "sum", "create_dynamic_object"];
+        let known = ["detach", "same", "select", "sum", "create_dynamic_object", "second"];
         match self.intrinsic(func.decl) {
-            Some(name) if linear.contains(&&name[..]) => Level::Backward,
+            Some(name) if known.contains(&&name[..]) => Level::Backward,
             _ => level,
         }
     }
