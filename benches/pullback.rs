@@ -320,6 +320,8 @@ fn gradients() {
     price("straight line of 1,000 operations", straight_line(455), 2, &["gradient"]);
     price("perceptron, weights in arrays", bench_text("perceptron.slang"), 2, &["gradient"]);
     price("perceptron, weights in a buffer", bench_text("perceptron-buffer.slang"), 2, &["gradient"]);
+    let laplacians = ["by_hand", "library", "by_products", "by_nesting", "gradient"];
+    price("Laplacian of a network", bench_text("laplacian.slang"), 2, &laplacians);
     price("pendulum, 100 steps", bench_text("ode.slang"), 2, &["gradient"]);
     price("recurrence of 1,000 steps", bench_text("recurrence.slang"), 2, &["gradient"]);
     price("the same, [Checkpoint]", bench_text("recurrence-checkpoint.slang"), 2, &["gradient"]);
