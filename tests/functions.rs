@@ -590,7 +590,7 @@ fn second(case: &mut Case, forward: Func, backward: Func, tangents: &[Value]) ->
 }
 
 /// Checks the sums of second derivatives along two directions against nested forward mode, and the derivatives of that
-/// sum, which are third derivatives, both ways. `along` has the second derivatives along the directions.
+/// sum, which are third derivatives, both ways. `forward_twice` is forward mode of forward mode.
 fn summed(case: &mut Case, forward_twice: Func) -> Option<()> {
     let (n_v, n_y) = (case.v.len(), case.y.len());
     let last = |values: &[Value], n: usize| values[values.len() - n..].to_vec();
