@@ -83,7 +83,7 @@ const MODULES: [(&str, &str, &str); 7] = [
 
 /// Parts of built-in modules that are only read when a program needs them, each with its module. They are parts of the
 /// module, so that their names are visible where the module is imported.
-const MODULE_PARTS: [(&str, &str, &str); 9] = [
+const MODULE_PARTS: [(&str, &str, &str); 10] = [
     ("glsl", "core/glsltextures.slang", include_str!("../core/glsltextures.slang")),
     ("glsl", "core/glslstages.slang", include_str!("../core/glslstages.slang")),
     ("implicit", "core/implicitattribute.slang", include_str!("../core/implicitattribute.slang")),
