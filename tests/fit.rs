@@ -225,7 +225,7 @@ fn settings(fit: &Fit, rule: Rule) -> Settings {
             _ => {}
         }
     }
-    Settings { rule, rates: Rates { rates, bounds }, clip: Some(0.5), far: 1e9 }
+    Settings { rule, rates: Rates { rates, bounds }, clip: Some(0.5), loss_scale: 1.0, far: 1e9 }
 }
 
 /// The point after some steps by kernels.
@@ -305,6 +305,44 @@ fn any_number_of_workers_gives_the_same_bits_if_asked() {
     }
 }
 
+/// A cotangent of 1e-9 is none in halves; scaled, the fit reaches the minimum, and what it reports is not scaled.
+#[test]
+fn a_scaled_loss_keeps_the_cotangents_of_halves() {
+    let text = "
+        [Differentiable] float loss(float a, no_diff float index)
+        {
+            half off = half(a) * half(0.5) - half(index);
+            return 1e-9 * float(off * off);
+        }";
+    let program = Program::new("halves", text);
+    for backend in backends() {
+        let descend = |loss_scale: f64| {
+            let begin = [("a", "1.0")];
+            let mut fit = fit(&program.1, &[], &begin, Items::indices(5), How::on(backend));
+            let mut x = fit.start.clone();
+            let mut means = Means::new(1);
+            let rates = Rates { rates: vec![0.1], bounds: Bounds::none(1) };
+            let rule = Rule { method: Method::Adam, momentum: 0.9, decay: 0.0 };
+            let settings = Settings { rule, rates, clip: Some(1.0), loss_scale, far: 100.0 };
+            let mut descent = Descent::new(&mut fit, &x, &means, settings);
+            let order: Vec<u32> = (0..5).collect();
+            for _ in 0..400 {
+                let batch = std::slice::from_ref(&order);
+                descent.step(&mut fit, (&mut x, &mut means), batch, 1.0).expect("it runs");
+            }
+            descent.point(&fit, &mut x).expect("it runs");
+            let mut gradient = [0.0];
+            fit.evaluate(&[1.0], &order, &mut gradient).expect("it runs");
+            (x[0], gradient[0])
+        };
+        assert_eq!(descend(1.0), (1.0, 0.0), "{}", backend.name());
+        let (a, slope) = descend(2f64.powi(24));
+        assert!((a - 4.0).abs() < 0.1, "{a} on {}", backend.name());
+        // The mean of 1e-9 (0.5 - index), by a.
+        assert!((slope + 1.5e-9).abs() < 1e-11, "{slope} on {}", backend.name());
+    }
+}
+
 #[test]
 fn a_descent_without_an_end_is_noticed() {
     let text = "
@@ -321,7 +359,7 @@ fn a_descent_without_an_end_is_noticed() {
             let mut x = fit.start.clone();
             let mut means = Means::new(2);
             let rates = Rates { rates: vec![rate; 2], bounds: Bounds::none(2) };
-            let settings = Settings { rule: ADAM, rates, clip: None, far: 100.0 };
+            let settings = Settings { rule: ADAM, rates, clip: None, loss_scale: 1.0, far: 100.0 };
             let mut descent = Descent::new(&mut fit, &x, &means, settings);
             let order: Vec<u32> = (0..5).collect();
             let found = descent
@@ -380,6 +418,7 @@ fn plan(fit: &Fit, method: run::Method, steps: u64) -> Plan {
         schedule: Schedule { shape: Shape::Cosine(0.0), warm_up: 5 },
         rates: Rates { rates: vec![0.02; n], bounds: Bounds::none(n) },
         clip: None,
+        loss_scale: 1.0,
         tolerances: Tolerances { decrease: 1e-12, gradient: 0.0 },
         robust: Robust::Square,
         validation: None,

@@ -44,6 +44,14 @@ pub(crate) fn amount(text: &str) -> Result<f64, String> {
     }
 }
 
+/// A power of two, from 1 to 2³⁰.
+pub(crate) fn power_of_two(text: &str) -> Result<f64, String> {
+    match text.parse::<u32>() {
+        Ok(n) if n.is_power_of_two() && n <= 1 << 30 => Ok(f64::from(n)),
+        _ => Err("expected a power of two, up to 1073741824".to_string()),
+    }
+}
+
 /// A share: at least 0 and less than 1.
 pub(crate) fn share(text: &str) -> Result<f64, String> {
     match text.parse() {

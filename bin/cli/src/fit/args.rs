@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use driver::launch::Backend;
 
 use crate::args::{CompileArgs, LanesArgs, MemoryArgs, MemoryLimitArgs, SourceArgs};
-use crate::values::{amount, backend, count, share};
+use crate::values::{amount, backend, count, power_of_two, share};
 
 pub(crate) const FIT_HELP: &str = "\
 The loss is a [Differentiable] function of the file, by default `loss`. Its differentiable parameters are fitted; \
@@ -66,6 +66,9 @@ pub(crate) struct OptimizerArgs {
     /// The largest norm of a gradient; longer ones are scaled down
     #[arg(long, value_name = "NORM", value_parser = amount)]
     pub(crate) clip: Option<f64>,
+    /// A factor of the loss while it is differentiated, a power of two, for losses in `half`; gradients are divided by it
+    #[arg(long, value_name = "N", value_parser = power_of_two)]
+    pub(crate) loss_scale: Option<f64>,
     /// Items in a batch [default: 8192, or all]
     #[arg(long, value_name = "N", value_parser = count)]
     pub(crate) batch: Option<usize>,

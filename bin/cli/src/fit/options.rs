@@ -93,13 +93,14 @@ impl Optimizer {
 }
 
 /// Options and the methods that heed them.
-const HEEDED: [(&str, &[Method]); 11] = [
+const HEEDED: [(&str, &[Method]); 12] = [
     ("--rate", &[Method::FirstOrder]),
     ("--schedule", &[Method::FirstOrder]),
     ("--warm-up", &[Method::FirstOrder]),
     ("--momentum", &[Method::FirstOrder]),
     ("--weight-decay", &[Method::FirstOrder]),
     ("--clip", &[Method::FirstOrder]),
+    ("--loss-scale", &[Method::FirstOrder]),
     ("--batch", &[Method::FirstOrder]),
     ("--accumulate", &[Method::FirstOrder]),
     ("--tolerance", &[Method::Lbfgs, Method::Marquardt]),
@@ -185,6 +186,7 @@ pub(super) fn plan(args: &FitArgs, fit: &Fit, optimizer: Optimizer) -> Result<Pl
         schedule: Schedule { shape, warm_up: method.warm_up },
         rates: Rates { rates: rates(args, fit)?, bounds: bounds(args, fit)? },
         clip: method.clip,
+        loss_scale: method.loss_scale.unwrap_or(1.0),
         tolerances: Tolerances {
             decrease: method.tolerance.unwrap_or(1e-9),
             gradient: method.gradient_tolerance.unwrap_or(0.0),

@@ -29,6 +29,8 @@ pub struct Settings {
     pub rates: Rates,
     /// The largest norm of the gradient; a longer one is scaled down to it.
     pub clip: Option<f64>,
+    /// The factor of losses while they are differentiated, a power of two, so that no cotangent is too small for a half.
+    pub loss_scale: f64,
     /// The largest magnitude that a number may have.
     pub far: f64,
 }
@@ -46,6 +48,7 @@ impl Descent {
     /// Begins at the point `x` with these means.
     pub fn new(fit: &mut Fit, x: &[f64], means: &Means, settings: Settings) -> Descent {
         fit.put(x);
+        fit.loss_scale = settings.loss_scale;
         if !fit.kernel.has_workers() {
             let Rates { rates, bounds } = &settings.rates;
             fit.runner.bind("fit_x", &doubles(x));
@@ -85,7 +88,7 @@ impl Descent {
         if fit.kernel.has_workers() {
             return self.step_on_host(fit, (x, means), batches, scale);
         }
-        fit.weigh(batches.iter().map(Vec::len).sum());
+        fit.weigh_scaled(batches.iter().map(Vec::len).sum());
         let most = fit.per_dispatch;
         for part in batches.iter().flat_map(|batch| batch.chunks(most)) {
             fit.add_up(part)?;
@@ -97,7 +100,7 @@ impl Descent {
         let [bias_mean, bias_square] = self.settings.rule.biases(means.step);
         for (name, number) in [
             ("fit_scale", scale),
-            ("fit_clip", self.clip()),
+            ("fit_clip", self.clip() / fit.loss_scale),
             ("fit_bias_mean", bias_mean),
             ("fit_bias_square", bias_square),
         ] {

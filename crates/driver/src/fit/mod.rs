@@ -122,6 +122,8 @@ pub struct Fit {
     /// Items per dispatch that computes gradients.
     per_dispatch: usize,
     threads: usize,
+    /// Losses are multiplied by this before they are differentiated, and gradients divided by it.
+    loss_scale: f64,
     /// The starting point.
     pub start: Vec<f64>,
     /// Warnings about the user's program.
@@ -187,6 +189,7 @@ impl Fit {
             workers: 1,
             per_dispatch: MOST_THREADS,
             threads: *threads,
+            loss_scale: 1.0,
             start: Vec::new(),
             warnings,
         };
@@ -271,7 +274,7 @@ impl Fit {
     /// The gradient at the current point over the items listed in `order`.
     fn differentiate(&mut self, order: &[u32], gradient: &mut [f64]) -> Result<(), Error> {
         gradient.fill(0.0);
-        self.weigh(order.len());
+        self.weigh_scaled(order.len());
         for part in order.chunks(self.per_dispatch) {
             self.add_up(part)?;
             self.read_gradient(gradient)?;
@@ -281,8 +284,17 @@ impl Fit {
 
     /// Sets the weight of each item for a mean over `n` items.
     fn weigh(&mut self, n: usize) {
+        self.weigh_by(1.0 / n.max(1) as f64);
+    }
+
+    /// Sets the weight of each item for the gradient of a mean over `n` items, scaled.
+    fn weigh_scaled(&mut self, n: usize) {
+        self.weigh_by(self.loss_scale / n.max(1) as f64);
+    }
+
+    fn weigh_by(&mut self, weight: f64) {
         let real = self.uniform_scalar("fit_weight");
-        self.runner.bind("fit_weight", &number_bytes(real, 1.0 / n.max(1) as f64));
+        self.runner.bind("fit_weight", &number_bytes(real, weight));
     }
 
     /// Selects the items of a dispatch.
@@ -324,14 +336,14 @@ impl Fit {
         self.each_derivative(|k, g| gradient[k] = g)
     }
 
-    /// Visits the derivative by each number, as it is in the gradient buffers.
+    /// Visits the derivative by each number that is in the gradient buffers, without the scale of the loss.
     fn each_derivative(&self, mut visit: impl FnMut(usize, f64)) -> Result<(), Error> {
         let mut places = self.places.iter().enumerate().peekable();
         for (param, &share) in self.shares.iter().enumerate() {
             let name = format!("fit_gradient_{}", self.kernel.fitted[param].name);
             let bytes = &self.runner.bytes(&name)?[..share];
             while let Some((k, place)) = places.next_if(|(_, place)| place.param == param) {
-                visit(k, read_number(place.gradient_scalar, bytes, place.gradient_at));
+                visit(k, read_number(place.gradient_scalar, bytes, place.gradient_at) / self.loss_scale);
             }
         }
         Ok(())

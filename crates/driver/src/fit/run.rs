@@ -49,6 +49,8 @@ pub struct Plan {
     pub rates: Rates,
     /// The largest norm of a gradient.
     pub clip: Option<f64>,
+    /// The factor of losses while they are differentiated (first-order methods).
+    pub loss_scale: f64,
     /// When a minimum counts as found (L-BFGS, Levenberg–Marquardt).
     pub tolerances: Tolerances,
     /// The loss of a residual (Levenberg–Marquardt).
@@ -321,7 +323,13 @@ impl Run<'_> {
             .map_err(|why| Error::input(format!("a step of {} batches: {why}", self.plan.accumulate)))?;
         let epoch = batches.per_epoch().div_ceil(per_step).max(LOSS_EVERY);
         let mut loss = self.state.latest.map_or(f64::NAN, |latest| latest.1);
-        let settings = Settings { rule, rates: self.plan.rates.clone(), clip: self.plan.clip, far: self.far };
+        let settings = Settings {
+            rule,
+            rates: self.plan.rates.clone(),
+            clip: self.plan.clip,
+            loss_scale: self.plan.loss_scale,
+            far: self.far,
+        };
         let mut descent = Descent::new(self.fit, &self.state.x, &self.state.means, settings);
         let ending = loop {
             if let Some(ending) = self.is_over() {
