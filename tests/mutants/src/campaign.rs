@@ -230,7 +230,7 @@ fn build(tree: &Path) -> Result<Result<Vec<Test>, Vec<u32>>, String> {
     let mut messages: Vec<Value> = Vec::new();
     for what in BUILDS {
         let out = Command::new("cargo")
-            .args(["test", "--no-run", "--keep-going", "--message-format", "json"])
+            .args(["test", "--no-run", "--no-fail-fast", "--message-format", "json"])
             .args(what)
             .current_dir(tree)
             .stderr(Stdio::inherit())

@@ -13,7 +13,7 @@ pub(crate) struct Total {
     pub(crate) bytes: u64,
     /// A loop without a known bound.
     pub(crate) unknown: Option<Span>,
-    /// The bytes that each outermost loop keeps.
+    /// The bytes that each outermost loop keeps, also within the largest of the segments.
     pub(crate) loops: Vec<(Span, u64)>,
 }
 
@@ -86,6 +86,7 @@ impl Engine<'_> {
             if let Some(largest) = segments.max_by_key(|segment| segment.bytes) {
                 total.bytes = total.bytes.saturating_add(largest.bytes);
                 total.unknown = total.unknown.or(largest.unknown);
+                total.loops.extend(largest.loops);
             }
             let in_calls = self.made.binomials.get(&func).map_or(0, |binomial| binomial.in_calls());
             total.bytes = total.bytes.saturating_add(in_calls);
