@@ -39,11 +39,18 @@ impl Engine<'_> {
         let plan = Plan::new(self.module, src, sides, &policy);
         let mut footprint = Footprint::default();
         let owner = self.segment_of(func).unwrap_or_else(|| self.user_function(func));
+        // The trips of a segment are no loop of their own.
+        let own = self.segment_of(func).map(|segment| self.module.funcs[segment].span);
         let part = |what: What, around: &[(Inst, Option<u64>)]| Part {
             what,
             trips: around.iter().try_fold(1u64, |n, &(_, trips)| Some(n.saturating_mul(trips?))),
             unknown: around.iter().rev().find(|(_, n)| n.is_none()).map(|&(inst, _)| src.insts[inst].span),
-            around: around.first().map(|&(inst, _)| src.insts[inst].span),
+            around: around
+                .iter()
+                .map(|&(inst, _)| src.insts[inst].span)
+                .find(|&s| Some(s) != own)
+                .or(own)
+                .filter(|_| !around.is_empty()),
         };
         for v in kept.stored.iter() {
             let mut around: Vec<_> = plan.loops_around(v).map(|at| (at, plan.known_trips(at))).collect();
