@@ -8,6 +8,8 @@ use driver::dump::Stage;
 use driver::launch::{Backend, CodeOptions};
 
 use crate::fit::args::{FIT_HELP, FitArgs};
+use crate::recurrence::RecurrenceArgs;
+use crate::sparse::JacobianArgs;
 use crate::values::{amount, backend, bytes, choice, code, count, lanes, lint, seconds};
 
 /// Compiler for differentiable kernels: reads Slang, differentiates it, runs it on the CPU.
@@ -684,61 +686,6 @@ pub(crate) struct GradArgs {
     /// The direction of `--mode hvp`, as JSON values; what is left out is zero
     #[arg(long, value_name = "NAME=VALUE,…", required_if_eq("mode", "hvp"))]
     pub(crate) along: Vec<String>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct JacobianArgs {
-    #[command(flatten)]
-    pub(crate) call: CallArgs,
-    #[command(flatten)]
-    pub(crate) compile: CompileArgs,
-    /// Arguments as JSON values: `x=1.5,y=[1,2,3]`
-    #[arg(long, value_name = "NAME=VALUE,…")]
-    pub(crate) at: Vec<String>,
-    /// Compute the second derivatives of one output
-    #[arg(long)]
-    pub(crate) hessian: bool,
-    /// The output that `--hessian` is of, if there are several
-    #[arg(long, value_name = "NAME", requires = "hessian")]
-    pub(crate) of: Option<String>,
-    /// Let numbers of a Hessian follow from others by subtraction, which may take fewer products and is less accurate
-    #[arg(long, requires = "hessian")]
-    pub(crate) substitution: bool,
-    /// Write the matrix in compressed rows to an .npz file, as SciPy's `load_npz` reads it, or to an .mtx file
-    #[arg(long, value_name = "FILE")]
-    pub(crate) out: Option<PathBuf>,
-    /// Draw the pattern, in a colour for each product
-    #[arg(long, value_name = "FILE")]
-    pub(crate) picture: Option<PathBuf>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct RecurrenceArgs {
-    #[command(flatten)]
-    pub(crate) call: CallArgs,
-    #[command(flatten)]
-    pub(crate) compile: CompileArgs,
-    /// The function of the last state that is differentiated
-    #[arg(long, value_name = "FUNCTION")]
-    pub(crate) loss: String,
-    /// Arguments as JSON values: `x=1.5,y=[1,2,3]`
-    #[arg(long, value_name = "NAME=VALUE,…")]
-    pub(crate) at: Vec<String>,
-    /// All steps
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) steps: u64,
-    /// Steps between states on disk [default: the square root of all]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) segment: Option<u64>,
-    /// The folder for states [default: target/recurrence/FUNCTION]
-    #[arg(long, value_name = "DIR")]
-    pub(crate) folder: Option<PathBuf>,
-    /// Run at most so many segments, forward or in reverse, and leave the rest to the next run
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) run: Option<u64>,
-    /// Write the gradient as an array, in the order of the arguments' numbers
-    #[arg(long, value_name = "FILE.npy")]
-    pub(crate) out: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

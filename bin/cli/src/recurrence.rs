@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use clap::Args;
 use driver::Request;
 use driver::call::{Direction, parse_arguments};
 use driver::npy::{self, Array};
@@ -11,10 +12,39 @@ use driver::output::{number_json, number_text};
 use driver::recurrence::{Length, Progress, Recurrence};
 use ir::{Scalar, scalar};
 
-use crate::args::RecurrenceArgs;
+use crate::args::{CallArgs, CompileArgs};
 use crate::derive::{Called, callee, callee_of, object};
 use crate::outputs::Outputs;
 use crate::report;
+
+#[derive(Debug, Args)]
+pub(crate) struct RecurrenceArgs {
+    #[command(flatten)]
+    pub(crate) call: CallArgs,
+    #[command(flatten)]
+    pub(crate) compile: CompileArgs,
+    /// The function of the last state that is differentiated
+    #[arg(long, value_name = "FUNCTION")]
+    pub(crate) loss: String,
+    /// Arguments as JSON values: `x=1.5,y=[1,2,3]`
+    #[arg(long, value_name = "NAME=VALUE,…")]
+    pub(crate) at: Vec<String>,
+    /// All steps
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) steps: u64,
+    /// Steps between states on disk [default: the square root of all]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) segment: Option<u64>,
+    /// The folder for states [default: target/recurrence/FUNCTION]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) folder: Option<PathBuf>,
+    /// Run at most so many segments, forward or in reverse, and leave the rest to the next run
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) run: Option<u64>,
+    /// Write the gradient as an array, in the order of the arguments' numbers
+    #[arg(long, value_name = "FILE.npy")]
+    pub(crate) out: Option<PathBuf>,
+}
 
 /// The exit status of a run that `--run` ended.
 const PAUSED: u8 = 3;

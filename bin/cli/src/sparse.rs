@@ -1,7 +1,9 @@
 //! `jacobian`: sparse Jacobians and Hessians of one function at a point.
 
 use std::fmt::Write as _;
+use std::path::PathBuf;
 
+use clap::Args;
 use driver::call::{Callee, Number, Sparse, parse_arguments};
 use driver::output::{number_json, number_text};
 use driver::sparse::symmetric::Recovery;
@@ -9,10 +11,36 @@ use driver::sparse::{Colours, picture, write};
 use driver::{Error, Request, Step};
 use ir::Scalar;
 
-use crate::args::JacobianArgs;
+use crate::args::{CallArgs, CompileArgs};
 use crate::derive::{Called, callee};
 use crate::outputs::Outputs;
 use crate::report::{self, Stop};
+
+#[derive(Debug, Args)]
+pub(crate) struct JacobianArgs {
+    #[command(flatten)]
+    pub(crate) call: CallArgs,
+    #[command(flatten)]
+    pub(crate) compile: CompileArgs,
+    /// Arguments as JSON values: `x=1.5,y=[1,2,3]`
+    #[arg(long, value_name = "NAME=VALUE,…")]
+    pub(crate) at: Vec<String>,
+    /// Compute the second derivatives of one output
+    #[arg(long)]
+    pub(crate) hessian: bool,
+    /// The output that `--hessian` is of, if there are several
+    #[arg(long, value_name = "NAME", requires = "hessian")]
+    pub(crate) of: Option<String>,
+    /// Let numbers of a Hessian follow from others by subtraction, which may take fewer products and is less accurate
+    #[arg(long, requires = "hessian")]
+    pub(crate) substitution: bool,
+    /// Write the matrix in compressed rows to an .npz file, as SciPy's `load_npz` reads it, or to an .mtx file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+    /// Draw the pattern, in a colour for each product
+    #[arg(long, value_name = "FILE")]
+    pub(crate) picture: Option<PathBuf>,
+}
 
 /// The most rows and numbers of a row that are printed.
 const MAX_ROWS: usize = 20;

@@ -73,7 +73,7 @@ pub struct Recurrence<'a> {
     loss: &'a mut Callee,
     length: Length,
     folder: PathBuf,
-    /// What the files are of.
+    /// A hash of all that the files depend on.
     key: [u8; 16],
     /// The inputs at the start.
     point: Point,

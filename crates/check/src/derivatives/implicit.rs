@@ -35,7 +35,7 @@ const IMPLIED: &str = "__implied";
 const ONLY_FUNCTIONS: &str = "only a function or a method has an implicit derivative";
 const BODY_IS_SOLVER: &str = "the body is the solver, and the result what it finds";
 
-/// What is made for a function with an implicit derivative.
+/// The declarations that are made for a function with an implicit derivative.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Implied {
     /// The function with the body that is written.
