@@ -13,8 +13,8 @@
 //!
 //! The trace is threaded through the structure of the code as three values. Calls of functions that are differentiated
 //! through their bodies are replaced by calls of their traces. A function with a derivative of its own is called as before,
-//! since its derivative is not that of its body, and its trace is called beside it, for its decisions only; with
-//! [`ir::Witness::continuous`], it is said to have none.
+//! since its derivative is not that of its body, and its trace is called beside it, for its decisions only. A function with
+//! [`ir::Witness::continuous`] is said to have no jumps, and is called as it is.
 //!
 //! The derivative of `level` is that of the number, whatever the program says of derivatives: an edge moves with what
 //! decides, even if a function is not marked as differentiable, or its value is detached. So in a trace all parameters and

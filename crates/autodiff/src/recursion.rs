@@ -15,9 +15,10 @@
 //! neither write to memory nor read memory that the program writes; its own cells are fine. Custom backward
 //! derivatives run once per call, in reverse order: the second run of the primal does not call them.
 
+use cranelift_entity::EntitySet;
 use ir::analysis::points_to::{PointsTo, may_alias, root_global};
 use ir::analysis::post_order_of;
-use ir::{Defs, Func, Function, Op, Prefer, Space, Span, Type, TypeData, Value};
+use ir::{Defs, Func, Function, Inst, Op, Prefer, Space, Span, Type, TypeData, Value};
 
 use crate::engine::Engine;
 
@@ -34,6 +35,28 @@ enum Place {
     Global(ir::Global),
     /// Any memory with elements of this type.
     Handle(Type),
+}
+
+/// The instructions before `assert false` in the same region: the program ends there, so they never run a second time,
+/// such as what an `abort` prints.
+fn ending(src: &Function, defs: &Defs) -> EntitySet<Inst> {
+    let mut found = EntitySet::new();
+    for region in src.regions.values() {
+        let ends = |inst: &Inst| {
+            let data = &src.insts[*inst];
+            matches!(data.op, Op::Assert(_))
+                && matches!(defs.op(src, data.args[0]), Some(Op::Const(0) | Op::Zero))
+        };
+        let n = region.insts.iter().rposition(ends).unwrap_or(0);
+        for &inst in &region.insts[..n] {
+            found.insert(inst);
+            src.insts[inst]
+                .regions
+                .iter()
+                .for_each(|&inner| src.walk(inner, &mut |inst| _ = found.insert(inst)));
+        }
+    }
+    found
 }
 
 /// The reason why a function must not be run again.
@@ -184,8 +207,12 @@ impl Engine<'_> {
                 other = other.or(Some(Once { span: src.span, why: Why::OtherValue }));
             }
             let defs = Defs::of(src);
+            let ending = ending(src, &defs);
             src.walk(src.body(), &mut |inst| {
                 let data = &src.insts[inst];
+                if ending.contains(inst) {
+                    return;
+                }
                 let what = match data.op {
                     Op::BufferStore(_) | Op::Atomic(..) => "writes to memory",
                     Op::Printf(_) => "prints",

@@ -31,7 +31,7 @@ pub const ATTRIBUTES: &[AttributeDoc] = &[
     doc(
         "Continuous",
         "",
-        "The function's own derivatives account for its jumps, so `integrate` looks for no edges in it.",
+        "The function has no jumps, or its own derivatives account for them, so `integrate` looks for no edges in it.",
     ),
     doc(
         "LastDerivative",

@@ -77,8 +77,8 @@ pub struct Witness {
     pub differentiable: bool,
     /// The primal is computed as usual; all tangents and cotangents are zero.
     pub treat_as_differentiable: bool,
-    /// The custom derivatives account for every jump of the function, so [`crate::DerivativeOp::Decisions`] looks for none
-    /// in it.
+    /// The function has no jumps, or its custom derivatives account for them, so [`crate::DerivativeOp::Decisions`] looks for
+    /// none in it.
     pub continuous: bool,
     /// The function, which is a derivative, must not be differentiated in turn.
     pub last: bool,
@@ -176,6 +176,12 @@ impl Module {
         let origins = std::iter::successors(Some(func.origin), |at| Some(self.funcs[at.parent()?].origin));
         let half = origins.into_iter().find(|at| matches!(at, Origin::PrimalHalf(_) | Origin::LinearHalf(_)));
         matches!(half, Some(Origin::PrimalHalf(_)))
+    }
+
+    /// Returns true if the derivative of a function is not, or not in every mode, that of its body.
+    pub fn has_rule(&self, func: Func) -> bool {
+        let Witness { jvp, vjp, apply, substitute, treat_as_differentiable, .. } = self.witness(func);
+        treat_as_differentiable || [jvp, vjp, apply, substitute].iter().any(Option::is_some)
     }
 
     /// Returns true if a function is what a pullback or pushforward is differentiated as.

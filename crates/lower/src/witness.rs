@@ -66,12 +66,13 @@ impl Lowerer<'_> {
         let custom = witness.jvp.is_some() || witness.vjp.is_some();
         let level = if witness.jvp.is_some() { Level::Backward } else { Level::Forward };
         witness.differentiable = custom && derivatives.level >= level;
-        witness.continuous = custom && self.program.attribute(f.decl, "Continuous").is_some();
         if witness == Witness::default() {
             witness.jvp = self.request_twin(types, f, declared);
         } else if witness.vjp.is_some() && witness.apply.is_none() {
             (witness.apply, witness.is_same) = self.request_moved(types, f, &derivatives, declared);
         }
+        let has = |attribute: &str| self.program.attribute(f.decl, attribute).is_some();
+        witness.continuous = has("Continuous") || has("ImplicitDerivative");
         witness.last = self.program.attribute(f.decl, "LastDerivative").is_some();
         witness
     }

@@ -7,7 +7,6 @@ use crate::derivatives::implicit::IMPLICIT;
 use crate::program::Program;
 use crate::signature::Subst;
 use crate::types::{Ty, TyKind};
-use crate::view::View;
 
 /// The greatest `[anyValueSize(n)]`.
 const MAX_ANY_VALUE: i64 = 0x7fff;
@@ -29,15 +28,6 @@ impl Program {
                     let message = "`[TreatAsDifferentiable]` is for a function with a body";
                     let help = "require derivatives by `[Differentiable]`";
                     self.report(Diagnostic::error("E30313", span, message).help(help));
-                }
-                "Continuous" => {
-                    let own = self.own_ref(decl);
-                    let derivatives = self.derivatives_of(&own, View::of(self.asking(decl)));
-                    if derivatives.fwd.is_none() && derivatives.bwd.is_none() && derivatives.apply.is_none() {
-                        let message = "`[Continuous]` is for a function with a derivative of its own";
-                        let help = "remove the attribute: where another function jumps is found";
-                        self.report(Diagnostic::error("E0929", span, message).help(help));
-                    }
                 }
                 IMPLICIT if !self.is_function(decl) => self.misplaced_implied(span),
                 "NoDiscard" => self.check_no_discard(decl),

@@ -58,13 +58,13 @@ pub struct Observations {
 pub fn observe(module: &mut Module, observed: Observed) -> Result<Observations, Failure> {
     let own = |module: &Module, f: Func| {
         let func = &module.funcs[f];
-        func.has_body() && !module.is_library(func.span) && !module.witnesses.contains_key(&f)
+        func.has_body() && !module.is_library(func.span) && !module.has_rule(f)
     };
     inline_library(module, observed.rounded);
     let reached = reach([observed.function], |f| {
         let func = &module.funcs[f];
         let mut called = Vec::new();
-        if func.has_body() && (f == observed.function || !module.witnesses.contains_key(&f)) {
+        if func.has_body() && (f == observed.function || !module.has_rule(f)) {
             func.walk(func.body(), &mut |inst| {
                 if let Op::Call(g) = func.insts[inst].op {
                     called.push(g);
@@ -127,7 +127,7 @@ fn inline_library(module: &mut Module, rounded: Func) {
             let (g, callee) = (call.callee, &module.funcs[call.callee]);
             let may = callee.has_body()
                 && module.is_library(callee.span)
-                && !module.witnesses.contains_key(&g)
+                && !module.has_rule(g)
                 && !callee.reruns
                 && callee.checkpoint == CheckpointPolicy::default()
                 && call.depth < DEPTH
@@ -310,9 +310,7 @@ impl Work<'_> {
     /// The roundings of a call: those of the body of a function that is not differentiated through it.
     fn roundings_of(&self, g: Func) -> f64 {
         let callee = &self.module.funcs[g];
-        if !callee.has_body()
-            || !(self.module.witnesses.contains_key(&g) || self.module.is_library(callee.span))
-        {
+        if !callee.has_body() || !(self.module.has_rule(g) || self.module.is_library(callee.span)) {
             return 0.0;
         }
         let mut units = 0.0;
