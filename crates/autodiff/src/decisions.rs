@@ -167,8 +167,8 @@ impl Engine<'_> {
         by_body(Mode::Forward) && by_body(Mode::Reverse)
     }
 
-    /// Returns true if the trace of a function is more than the function: if it makes decisions, takes bits, or (if the trace takes
-    /// its place) lacks derivatives that a trace has.
+    /// Returns true if the trace of a function is more than the function: if it makes decisions or takes bits, or lacks
+    /// derivatives that a trace has, which takes its place.
     fn differs(&mut self, func: Func, through: bool) -> bool {
         if let Some(&known) = self.facts.traces_differ.get(&(func, through)) {
             return known;
