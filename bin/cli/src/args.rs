@@ -643,6 +643,18 @@ pub(crate) struct CallArgs {
     pub(crate) json: bool,
 }
 
+/// A function that is called at one point.
+#[derive(Debug, Args)]
+pub(crate) struct AtArgs {
+    #[command(flatten)]
+    pub(crate) call: CallArgs,
+    #[command(flatten)]
+    pub(crate) compile: CompileArgs,
+    /// Arguments as JSON values: `x=1.5,y=[1,2,3]`
+    #[arg(long, value_name = "NAME=VALUE,…")]
+    pub(crate) at: Vec<String>,
+}
+
 /// The arguments of functions that are called at random points.
 #[derive(Debug, Args)]
 pub(crate) struct DrawArgs {
@@ -674,12 +686,7 @@ pub(crate) struct PointArgs {
 #[derive(Debug, Args)]
 pub(crate) struct GradArgs {
     #[command(flatten)]
-    pub(crate) call: CallArgs,
-    #[command(flatten)]
-    pub(crate) compile: CompileArgs,
-    /// Arguments as JSON values: `x=1.5,y=[1,2,3]`
-    #[arg(long, value_name = "NAME=VALUE,…")]
-    pub(crate) at: Vec<String>,
+    pub(crate) point: AtArgs,
     /// How derivatives are computed
     #[arg(long, value_enum, default_value_t)]
     pub(crate) mode: Mode,

@@ -23,8 +23,8 @@ use crate::report::{self, Stop};
 const MAX_ROWS: usize = 40;
 
 pub(crate) fn grad(args: &GradArgs) -> u8 {
-    report::finish(&args.call.source, args.call.json, |session| {
-        let named = parse_arguments("--at", &args.at).map_err(report::usage)?;
+    report::finish(&args.point.call.source, args.point.call.json, |session| {
+        let named = parse_arguments("--at", &args.point.at).map_err(report::usage)?;
         let along = parse_arguments("--along", &args.along).map_err(report::usage)?;
         if !along.is_empty() && args.mode != Mode::Hvp {
             return Err(Stop::Usage("`--along` is the direction of `--mode hvp`".into()));
@@ -34,12 +34,13 @@ pub(crate) fn grad(args: &GradArgs) -> u8 {
             Mode::Hessian | Mode::Hvp => vec![vec![Step::SparseVjp, Step::SparseJvp]],
         };
         let request = Request { derived, ..Request::default() };
-        let options = report::options(&args.compile);
+        let options = report::options(&args.point.compile);
         let direction = match args.mode {
             Mode::Forward => Direction::Forward,
             Mode::Reverse | Mode::Hessian | Mode::Hvp => Direction::Reverse,
         };
-        let Called { mut callee, .. } = callee(&args.call, session, (request, &options), Some(direction))?;
+        let Called { mut callee, .. } =
+            callee(&args.point.call, session, (request, &options), Some(direction))?;
         let point = callee.point(&named, &mut |_| None)?;
         let value = callee.value(&point)?;
         let names = |numbers: &[Number]| -> Vec<String> {
@@ -98,7 +99,7 @@ pub(crate) fn grad(args: &GradArgs) -> u8 {
             parts => object(parts),
         };
         let json = format!("{{\"value\":{value},\"{key}\":{derivatives}}}\n");
-        report::out(if args.call.json { &json } else { &text });
+        report::out(if args.point.call.json { &json } else { &text });
         Ok(0)
     })
 }

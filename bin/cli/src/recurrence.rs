@@ -12,7 +12,7 @@ use driver::output::{number_json, number_text};
 use driver::recurrence::{Length, Progress, Recurrence};
 use ir::{Scalar, scalar};
 
-use crate::args::{CallArgs, CompileArgs};
+use crate::args::AtArgs;
 use crate::derive::{Called, callee, callee_of, object};
 use crate::outputs::Outputs;
 use crate::report;
@@ -20,15 +20,10 @@ use crate::report;
 #[derive(Debug, Args)]
 pub(crate) struct RecurrenceArgs {
     #[command(flatten)]
-    pub(crate) call: CallArgs,
-    #[command(flatten)]
-    pub(crate) compile: CompileArgs,
+    pub(crate) point: AtArgs,
     /// The function of the last state that is differentiated
     #[arg(long, value_name = "FUNCTION")]
     pub(crate) loss: String,
-    /// Arguments as JSON values: `x=1.5,y=[1,2,3]`
-    #[arg(long, value_name = "NAME=VALUE,…")]
-    pub(crate) at: Vec<String>,
     /// All steps
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) steps: u64,
@@ -54,14 +49,15 @@ const MOST_TEXT: usize = 160;
 const PAUSE: Duration = Duration::from_secs(5);
 
 pub(crate) fn recurrence(args: &RecurrenceArgs) -> u8 {
-    report::finish(&args.call.source, args.call.json, |session| {
-        let named = parse_arguments("--at", &args.at).map_err(report::usage)?;
-        let options = report::options(&args.compile);
+    report::finish(&args.point.call.source, args.point.call.json, |session| {
+        let named = parse_arguments("--at", &args.point.at).map_err(report::usage)?;
+        let options = report::options(&args.point.compile);
         let reverse = Some(Direction::Back);
         let Called { callee: mut advance, .. } =
-            callee(&args.call, session, (Request::default(), &options), reverse)?;
+            callee(&args.point.call, session, (Request::default(), &options), reverse)?;
         let asked = (Request::default(), &options);
-        let Called { callee: mut loss, .. } = callee_of(&args.call, &args.loss, session, asked, reverse)?;
+        let Called { callee: mut loss, .. } =
+            callee_of(&args.point.call, &args.loss, session, asked, reverse)?;
         Outputs::of(&session.sources).writes("--out", args.out.as_deref()).check()?;
         // Each segment has its own.
         let is_counter = |name: &str| matches!(name, "first" | "count");
@@ -71,10 +67,10 @@ pub(crate) fn recurrence(args: &RecurrenceArgs) -> u8 {
         let folder = args
             .folder
             .clone()
-            .unwrap_or_else(|| PathBuf::from("target/recurrence").join(&args.call.function));
+            .unwrap_or_else(|| PathBuf::from("target/recurrence").join(&args.point.call.function));
         let mut recurrence = Recurrence::new(&mut advance, &mut loss, (length, &folder), point)?;
         let n = length.segments();
-        if !args.call.json {
+        if !args.point.call.json {
             report::err(&format!(
                 "{} steps in {n} segments of {segment}; their states take {} in `{}`\n",
                 args.steps,
@@ -93,7 +89,7 @@ pub(crate) fn recurrence(args: &RecurrenceArgs) -> u8 {
             if begun.is_none_or(|(of, ..)| of != word) {
                 begun = Some((word, now, done));
             }
-            if args.call.json || now.duration_since(shown) < PAUSE {
+            if args.point.call.json || now.duration_since(shown) < PAUSE {
                 return;
             }
             shown = now;
@@ -110,7 +106,7 @@ pub(crate) fn recurrence(args: &RecurrenceArgs) -> u8 {
             npy::write(path, &Array { scalar: Scalar::F64, shape: vec![found.gradient.len()], bits })?;
         }
         let value = loss_number(&loss, found.loss);
-        let text = if args.call.json {
+        let text = if args.point.call.json {
             let gradient = object(&advance.gradient_texts(&found.gradient, number_json));
             format!("{{\"value\":{},\"gradient\":{gradient}}}\n", number_json(value.0, value.1))
         } else {

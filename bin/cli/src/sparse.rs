@@ -11,7 +11,7 @@ use driver::sparse::{Colours, picture, write};
 use driver::{Error, Request, Step};
 use ir::Scalar;
 
-use crate::args::{CallArgs, CompileArgs};
+use crate::args::AtArgs;
 use crate::derive::{Called, callee};
 use crate::outputs::Outputs;
 use crate::report::{self, Stop};
@@ -19,12 +19,7 @@ use crate::report::{self, Stop};
 #[derive(Debug, Args)]
 pub(crate) struct JacobianArgs {
     #[command(flatten)]
-    pub(crate) call: CallArgs,
-    #[command(flatten)]
-    pub(crate) compile: CompileArgs,
-    /// Arguments as JSON values: `x=1.5,y=[1,2,3]`
-    #[arg(long, value_name = "NAME=VALUE,…")]
-    pub(crate) at: Vec<String>,
+    pub(crate) point: AtArgs,
     /// Compute the second derivatives of one output
     #[arg(long)]
     pub(crate) hessian: bool,
@@ -47,8 +42,8 @@ const MAX_ROWS: usize = 20;
 const MAX_COLUMNS: usize = 12;
 
 pub(crate) fn jacobian(args: &JacobianArgs) -> u8 {
-    report::finish(&args.call.source, args.call.json, |session| {
-        let named = parse_arguments("--at", &args.at).map_err(report::usage)?;
+    report::finish(&args.point.call.source, args.point.call.json, |session| {
+        let named = parse_arguments("--at", &args.point.at).map_err(report::usage)?;
         for (option, path, is_known) in [
             ("--out", &args.out, args.out.as_deref().is_none_or(write::is_known)),
             ("--picture", &args.picture, args.picture.as_deref().is_none_or(driver::pictures::is_picture)),
@@ -60,8 +55,8 @@ pub(crate) fn jacobian(args: &JacobianArgs) -> u8 {
         }
         let derived = if args.hessian { vec![vec![Step::SparseVjp, Step::SparseJvp]] } else { Vec::new() };
         let request = Request { derived, ..Request::default() };
-        let options = report::options(&args.compile);
-        let Called { mut callee, .. } = callee(&args.call, session, (request, &options), None)?;
+        let options = report::options(&args.point.compile);
+        let Called { mut callee, .. } = callee(&args.point.call, session, (request, &options), None)?;
         Outputs::of(&session.sources)
             .writes("--out", args.out.as_deref())
             .writes("--picture", args.picture.as_deref())
@@ -82,10 +77,10 @@ pub(crate) fn jacobian(args: &JacobianArgs) -> u8 {
         if let Some(path) = &args.picture {
             picture::write(path, &sparse.matrix.pattern, &sparse.plan)?;
         }
-        let text = if args.call.json {
+        let text = if args.point.call.json {
             json(&sparse)
         } else {
-            summary(what, &args.call.function, &sparse) + &numbers(&sparse, &rows, &inputs)
+            summary(what, &args.point.call.function, &sparse) + &numbers(&sparse, &rows, &inputs)
         };
         report::out(&text);
         Ok(0)
@@ -98,10 +93,13 @@ fn chosen(args: &JacobianArgs, callee: &Callee) -> Result<usize, Error> {
     let list = || outputs.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
     match (&args.of, outputs.len()) {
         (None, 1) => Ok(0),
-        (None, 0) => Err(Error::input(format!("`{}` has no differentiable output", args.call.function))),
-        (None, n) if n > MAX_COLUMNS => {
-            Err(Error::input(format!("`{}` has {n} outputs: `--of NAME` says which", args.call.function)))
+        (None, 0) => {
+            Err(Error::input(format!("`{}` has no differentiable output", args.point.call.function)))
         }
+        (None, n) if n > MAX_COLUMNS => Err(Error::input(format!(
+            "`{}` has {n} outputs: `--of NAME` says which",
+            args.point.call.function
+        ))),
         (None, _) => Err(Error::input(format!("`--of` says which of {}", list()))),
         (Some(name), _) => outputs
             .iter()
