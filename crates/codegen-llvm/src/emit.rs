@@ -155,6 +155,10 @@ impl lanes::Writer for Writer {
         self.style.slow_masks
     }
 
+    fn estimates(&self) -> bool {
+        self.fast
+    }
+
     fn lanes(&self) -> u32 {
         self.lanes
     }

@@ -90,6 +90,22 @@ pub fn function<O: Ops>(ops: &O, m: Math, args: &[O::V]) -> O::V {
     r.value
 }
 
+/// Returns true if [`estimate`] computes the function of floats in less time than [`function`].
+pub fn has_estimate(m: Math) -> bool {
+    m == Math::Pow
+}
+
+/// Evaluates a function of floats as fast mathematics may: `pow` with an error that grows with the logarithm of its result.
+#[inline(always)]
+pub fn estimate<O: Ops>(ops: &O, m: Math, args: &[O::V]) -> O::V {
+    match m {
+        Math::Pow if ops.single() => {
+            floats::estimated_pow(Number::new(ops, args[0]), Number::new(ops, args[1])).value
+        }
+        _ => function(ops, m, args),
+    }
+}
+
 /// The sine, cosine or tangent of any double, by operations for one thread at a time.
 #[inline(always)]
 pub fn far_angle<O: Ops>(ops: &O, m: Math, x: O::V) -> O::V {

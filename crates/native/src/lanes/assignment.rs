@@ -106,10 +106,6 @@ pub fn in_lanes<B: Backend>(
 /// Half as many lanes as suit the machine are chosen if they take no more than this part of the time, by an estimate that
 /// is right to about a tenth.
 const FEWER: f64 = 0.9;
-/// The same in a kernel without loops: fewer are chosen if both take about the same time. More lanes hide how long each
-/// instruction takes, but where no trip waits for the one before, the processor does that itself, by running several
-/// vectors of threads at a time.
-const FEWER_IN_LINE: f64 = 1.01;
 /// Twice as many lanes have to take no more than this part of the time, by an estimate that misses much of what their
 /// values cost in memory.
 const TWICE: f64 = 0.8;
@@ -124,8 +120,7 @@ fn cheapest<B: Backend>(
 ) -> Result<(String, u32), Stop> {
     let before = Before::of(cx);
     let group = cx.ir.entries[k].group_size;
-    let fewer = if repeats(cx.ir, cx.ir.entries[k].func) { FEWER } else { FEWER_IN_LINE };
-    let others = [(2 * suited, TWICE), (suited / 2, fewer)].into_iter().filter(|_| widths.tries);
+    let others = [(2 * suited, TWICE), (suited / 2, FEWER)].into_iter().filter(|_| widths.tries);
     let others = others.filter(|&(n, _)| n >= 4 && n <= widths.most && fits(group, n));
     // The candidate that takes the least time, the code that is emitted now, and why the first candidate failed.
     let (mut best, mut emitted, mut failed) = (None::<(u32, f64)>, None, None);

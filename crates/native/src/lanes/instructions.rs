@@ -181,8 +181,9 @@ impl<'m, B: Backend> Instructions<'m> for Emitter<'_, 'm, B> {
     }
 
     /// Calls a function of `ir::library`.
-    fn math_call(&mut self, m: Math, _: Scalar, args: &[Val]) -> Val {
-        self.library_call(What::One(m), args)[0]
+    fn math_call(&mut self, m: Math, s: Scalar, args: &[Val]) -> Val {
+        let estimated = s == Scalar::F32 && self.w.estimates() && ir::library::has_estimate(m);
+        self.library_call(if estimated { What::Estimate(m) } else { What::One(m) }, args)[0]
     }
 
     fn atomic_instruction(&mut self, s: Scalar, op: AtomicOp, at: Val, x: Val) -> Option<Val> {

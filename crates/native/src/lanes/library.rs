@@ -8,7 +8,7 @@ use super::{Backend, Class, Emitter, Head, Kind, ModuleCx, Writer};
 use crate::emit::{Binary, Cast, Compare, Odds, UNIFORM, Unary, VARYING, notes};
 use crate::profile::Event;
 use ir::analysis::Use;
-use ir::library::{Ops, far_angle, function, sine_and_cosine};
+use ir::library::{Ops, estimate, far_angle, function, sine_and_cosine};
 use ir::{Inst, Math, Op, Scalar};
 
 /// Operations on floats are neither reordered nor fused: see [`Backend::writer`].
@@ -26,16 +26,19 @@ pub(crate) struct Routine {
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum What {
     One(Math),
+    /// See [`ir::library::estimate`].
+    Estimate(Math),
     SineAndCosine,
 }
 
 impl Routine {
     pub(crate) fn name(self) -> String {
         let name = match self.what {
-            What::One(m) => m.name(),
+            What::One(m) | What::Estimate(m) => m.name(),
             What::SineAndCosine => "sincos",
         };
-        format!("m_{name}_{}_{}", self.el.bits(), self.lanes)
+        let kind = if let What::Estimate(_) = self.what { "estimate_" } else { "" };
+        format!("m_{kind}{name}_{}_{}", self.el.bits(), self.lanes)
     }
 
     /// Returns true if the function calls that of large angles.
@@ -69,11 +72,12 @@ pub fn define<B: Backend>(cx: &mut ModuleCx<'_, B>) {
 fn define_one<B: Backend>(backend: &mut B, routine: Routine) {
     let Routine { what, el, lanes } = routine;
     let mut w = backend.writer(Kind::Math, lanes, EXACT);
-    let arity = if let What::One(m) = what { m.arity() } else { 1 };
+    let arity = if let What::One(m) | What::Estimate(m) = what { m.arity() } else { 1 };
     let params: Vec<Val> = (0..arity).map(|_| w.param(el, lanes > 1, SHARED)).collect();
     let emit = Emit::new(backend, w, routine.name(), el);
     let found: Vals = match what {
         What::One(m) => std::iter::once(function(&emit, m, &params)).collect(),
+        What::Estimate(m) => std::iter::once(estimate(&emit, m, &params)).collect(),
         What::SineAndCosine => sine_and_cosine(&emit, params[0]).into_iter().collect(),
     };
     let all = emit.finish(&found, Kind::Math);

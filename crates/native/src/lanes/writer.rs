@@ -106,6 +106,10 @@ pub trait Writer: Vectors {
     type Block: Copy;
     /// Masked stores are slow, so it is worth testing whether all lanes are active.
     fn slow_masks(&self) -> bool;
+    /// Functions of floats may be estimated, by fast mathematics.
+    fn estimates(&self) -> bool {
+        false
+    }
     /// A uniform access out of range is skipped by a branch, rather than redirected to other memory.
     const SKIPS: bool;
     /// Returns true if a function returns results of these types through memory.

@@ -133,6 +133,12 @@ pub(super) fn log_of_base<O: Ops>(m: Math, x: Number<'_, O>) -> Number<'_, O> {
     is_normal(x).either([x], |[x]| of_base(m, normal_parts(x)), far)
 }
 
+/// The logarithm to base 2 of a number for which [`is_normal`] holds.
+#[inline(always)]
+pub(super) fn log2_of_normal<O: Ops>(x: Number<'_, O>) -> Number<'_, O> {
+    of_base(Math::Log2, normal_parts(x))
+}
+
 #[inline(always)]
 fn of_base<'o, O: Ops>(m: Math, (k, f): (Number<'o, O>, Number<'o, O>)) -> Number<'o, O> {
     let curve = f * f * curve_of_log(f);

@@ -16,6 +16,7 @@ mod powers;
 
 pub(super) use angles::sine_and_cosine;
 pub(super) use exponential::{log_of, log_parts};
+pub(super) use powers::estimated_pow;
 
 use super::number::Number;
 use super::ops::Ops;

@@ -1,21 +1,43 @@
 //! Powers of floats.
 //!
 //! `x^y = 2^(y log2 x)`, where the product can be as large as 150: for an error of less than a unit, the
-//! logarithm needs seven bits more than a float has, and is a sum of two floats.
+//! logarithm needs seven bits more than a float has, and is a sum of two floats. An estimate has a float instead, and an
+//! error that grows with the product, as processors of graphics have it.
 
 use super::super::exponential::{lowered, scaled, shifted};
 use super::super::number::Number;
 use super::super::ops::Ops;
 use super::super::powers::{Pair, product, sum_below};
-use super::exponential::{is_normal, small_exp2};
+use super::exponential::{is_normal, log2_of_normal, small_exp2};
 use super::polynomials::{LEAST, LOG2_E, LOG2_ODD, SQRT_2};
 
 #[inline(always)]
 pub(super) fn pow<'o, O: Ops>(x: Number<'o, O>, y: Number<'o, O>) -> Number<'o, O> {
     let (product, low) = times(y, log2_pair(x, x.constant(0.0)));
+    pow_of(x, y, product, Some(low))
+}
+
+/// The power with an error of some `1 + |y log2 x|` units where that product is at most 125, elsewhere as [`pow`].
+#[inline(always)]
+pub(in super::super) fn estimated_pow<'o, O: Ops>(x: Number<'o, O>, y: Number<'o, O>) -> Number<'o, O> {
+    pow_of(x, y, y * log2_of_normal(x), None)
+}
+
+/// `x^y`, where `y log2 x` is `product + low` if `x` is a normal number.
+#[inline(always)]
+fn pow_of<'o, O: Ops>(
+    x: Number<'o, O>,
+    y: Number<'o, O>,
+    product: Number<'o, O>,
+    low: Option<Number<'o, O>>,
+) -> Number<'o, O> {
+    let fraction = |product: Number<'o, O>, low: Option<Number<'o, O>>, k| match low {
+        Some(low) => (product - k) + low,
+        None => product - k,
+    };
     let near = |_| {
         let k = product.round();
-        shifted(small_exp2((product - k) + low), k)
+        shifted(small_exp2(fraction(product, low, k)), k)
     };
     // Powers of zero, and powers that are far below others, are common: in lanes, one of them is among others.
     let any = |_| {
@@ -25,9 +47,10 @@ pub(super) fn pow<'o, O: Ops>(x: Number<'o, O>, y: Number<'o, O>) -> Number<'o, 
             [x, y],
             |_| {
                 let vanishes = of_zero | product.less(-151.0);
-                let (product, low) = (vanishes.select(0.0, product), vanishes.select(0.0, low));
+                let product = vanishes.select(0.0, product);
+                let low = low.map(|low| vanishes.select(0.0, low));
                 let k = product.round();
-                vanishes.select(0.0, lowered(small_exp2((product - k) + low), k))
+                vanishes.select(0.0, lowered(small_exp2(fraction(product, low, k)), k))
             },
             |[x, y]| far_pow(x, y),
         )
