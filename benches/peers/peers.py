@@ -33,6 +33,7 @@ TOOLS = {
     "cranelift": ("Pullback, Cranelift", "with_pullback", "cranelift"),
     "contract": ("Pullback, LLVM, contracted", "with_pullback", "contract"),
     "fast-math": ("Pullback, LLVM, fast math", "with_pullback", "fast-math"),
+    "columns": ("Pullback, LLVM, columns", "with_pullback", "columns"),
     "build": ("`pullback build`", "with_library", "pullback"),
     "slangc": ("slangc, g++", "with_library", "slangc"),
     "drjit": ("Dr.Jit", "with_drjit", ""),
@@ -42,7 +43,7 @@ TOOLS = {
     "taichi": ("Taichi", "with_taichi", ""),
     "warp": ("Warp", "with_warp", ""),
 }
-OURS = ("llvm", "cranelift", "contract", "fast-math", "build")
+OURS = ("llvm", "cranelift", "contract", "fast-math", "columns", "build")
 DEFAULT = [name for name in TOOLS if name != "build"]
 
 
