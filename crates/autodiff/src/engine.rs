@@ -37,6 +37,8 @@ pub(crate) struct Engine<'m> {
     pub(crate) numbers_may_be_added: bool,
     /// Factors by which memory costs more than usual, for user functions with a budget.
     pub(crate) thrift: FxHashMap<Func, u64>,
+    /// The loops that are reversed in segments for a budget.
+    pub(crate) budgeted: FxHashSet<Span>,
     /// Record a footprint for each function that is split.
     pub(crate) measuring: bool,
     /// The number of instructions made so far, and the limit on it.
@@ -149,6 +151,7 @@ impl<'m> Engine<'m> {
             running: Vec::new(),
             numbers_may_be_added: false,
             thrift: FxHashMap::default(),
+            budgeted: FxHashSet::default(),
             measuring: false,
             n_made: 0,
             most_made: MOST_MADE.max(most_made),

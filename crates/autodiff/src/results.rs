@@ -158,8 +158,8 @@ pub(crate) struct Part {
     pub(crate) trips: Option<u64>,
     /// The innermost loop around the part whose number of trips is unknown.
     pub(crate) unknown: Option<Span>,
-    /// The outermost loop around the part; that over the trips of a segment only if there is no other.
-    pub(crate) around: Option<Span>,
+    /// The loops around the part, the innermost one first; that over the trips of a segment only if there is no other.
+    pub(crate) around: Vec<Span>,
 }
 
 #[derive(Clone, Debug)]

@@ -37,6 +37,17 @@ const PROGRAM: &str = "\
     return s;
 }
 
+#define RECURRENCE(NAME, STATES) \
+    [Differentiable] float NAME(float x) \
+    { \
+        float y = 1.0; \
+        [CheckpointStates(STATES)] for (int i = 0; i < 400; i++) y = y * x + 0.01 * sin(y + i); \
+        return y; \
+    }
+RECURRENCE(two, 2)
+RECURRENCE(six, 6)
+RECURRENCE(eighteen, 18)
+
 StructuredBuffer<float> table;
 [Differentiable] float looked_up(float x)
 {
@@ -150,6 +161,22 @@ fn counts_are_exact() {
             assert!(kept >= 4.0 * 50.0 && kept % 200.0 == 0.0, "{kept}");
             assert!(found.has_spills);
         }
+    }
+}
+
+#[test]
+fn trips_run_as_often_as_the_report_says() {
+    let cases = [("two", 2), ("six", 6), ("eighteen", 18)];
+    for (backend, (name, states)) in
+        backends().into_iter().flat_map(|backend| cases.map(|case| (backend, case)))
+    {
+        let found = of(name, backend, None, &[("x", 0.5)]);
+        let count = |k: usize| found.lines.iter().map(|line| line.counts[k].mathematics).sum::<f64>();
+        assert_eq!(count(0), 400.0);
+        // A sine for each trip that runs, and a cosine for each that is reversed.
+        let reported = autodiff::runs(states, 400) as f64 + 400.0;
+        let measured = count(1);
+        assert!((measured / reported - 1.0).abs() < 0.1, "{states} states: {measured} of {reported}");
     }
 }
 

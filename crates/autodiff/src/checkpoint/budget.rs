@@ -5,6 +5,10 @@
 //! on a copy of the module, cheapest first: memory counts for more in the minimum cut, then loops are
 //! reversed by segments ([`crate::segment`]), beginning with the loops that keep most, and at last with as many
 //! states as fit, whose trips run as often as that takes. The first way that fits the budget is taken.
+//!
+//! What a call keeps counts for its caller, so the loops of the functions that are called are reversed in segments, too, for
+//! all of their callers. Where functions with budgets call the same function, its loops have the fewest states that one of
+//! them needs: a function whose budget was kept before is tried again.
 
 use ir::{Checkpoint, Func, Op, Span};
 
@@ -36,23 +40,40 @@ impl Engine<'_> {
     pub(crate) fn keep_budgets(&mut self) {
         let all: Vec<(Func, u64)> =
             self.module.funcs.iter().filter_map(|(f, data)| Some((f, data.checkpoint.budget?))).collect();
-        for (func, budget) in all {
-            if self.module.funcs[func].has_body() {
-                self.keep_budget(func, budget);
+        let all: Vec<_> = all.into_iter().filter(|(f, _)| self.module.funcs[*f].has_body()).collect();
+        loop {
+            let before = self.chosen();
+            let faults: Vec<_> =
+                all.iter().filter_map(|&(f, budget)| self.keep_budget(f, budget).err()).collect();
+            if all.len() == 1 || self.chosen() == before {
+                faults.into_iter().for_each(|(span, message)| self.problem(span, "E0921", message));
+                return;
             }
         }
     }
 
-    fn keep_budget(&mut self, func: Func, budget: u64) {
+    /// How the loops are reversed that budgets reach. Ways only become stricter, so at some time they stay the same.
+    fn chosen(&self) -> Vec<Option<Checkpoint>> {
+        let all = self.module.funcs.values().flat_map(|f| f.insts.values());
+        let loops = all.filter(|data| self.budgeted.contains(&data.span)).filter_map(|data| match &data.op {
+            Op::For(info) | Op::Loop(info) => Some(info.checkpoint),
+            _ => None,
+        });
+        loops.collect()
+    }
+
+    /// Chooses a way for a function; otherwise a message and its place.
+    fn keep_budget(&mut self, func: Func, budget: u64) -> Result<(), (Span, String)> {
         let mut way = Way::default();
         let mut least: Option<Total> = None;
         let fits = |total: &Total| total.unknown.is_none() && total.bytes <= budget;
         for thrift in THRIFT {
             way.thrift = thrift;
             // An error here occurs again when the module is differentiated, and is reported then.
-            let Some(total) = self.attempt(func, &way) else { return };
+            let Some(total) = self.attempt(func, &way) else { return Ok(()) };
             if fits(&total) {
-                return self.choose(func, &way);
+                self.choose(func, &way);
+                return Ok(());
             }
             least = Some(total);
         }
@@ -63,7 +84,10 @@ impl Engine<'_> {
             let Some(&(span, _)) = left.max_by_key(|(_, bytes)| *bytes) else { break };
             way.segmented.push(span);
             match self.attempt(func, &way) {
-                Some(total) if fits(&total) => return self.choose(func, &way),
+                Some(total) if fits(&total) => {
+                    self.choose(func, &way);
+                    return Ok(());
+                }
                 Some(total) if total.unknown.is_some() || total.bytes < least.bytes => least = total,
                 _ => {
                     way.segmented.pop();
@@ -72,7 +96,8 @@ impl Engine<'_> {
             }
         }
         if self.bound_states(func, &mut way, refused, &mut least, &fits) {
-            return self.choose(func, &way);
+            self.choose(func, &way);
+            return Ok(());
         }
         let name = &self.module.funcs[func].name;
         match least.unknown {
@@ -81,7 +106,7 @@ impl Engine<'_> {
                     "`{name}` may keep {budget} bytes for reverse mode, but nothing bounds the trips of this loop: \
                      `[MaxIters(n)]` says how many there are at most"
                 );
-                self.problem(span, "E0921", message);
+                Err((span, message))
             }
             None => {
                 let span = self.module.funcs[func].span;
@@ -89,7 +114,7 @@ impl Engine<'_> {
                     "`{name}` may keep {budget} bytes for reverse mode, but needs {} for one call",
                     least.bytes
                 );
-                self.problem(span, "E0921", message);
+                Err((span, message))
             }
         }
     }
@@ -154,6 +179,7 @@ impl Engine<'_> {
         let mut module = self.module.clone();
         let mut engine = Engine::new(&mut module);
         engine.measuring = true;
+        engine.budgeted = self.budgeted.clone();
         choose(&mut engine);
         engine.resolve(func);
         engine.backward(func, Span::NONE);
@@ -161,10 +187,23 @@ impl Engine<'_> {
     }
 
     fn choose(&mut self, func: Func, way: &Way) {
-        self.thrift.insert(func, way.thrift);
-        for data in self.module.funcs[func].insts.values_mut().filter(|d| way.segmented.contains(&d.span)) {
-            if let Op::For(info) | Op::Loop(info) = &mut data.op {
-                info.checkpoint.get_or_insert(way.states.map_or(Checkpoint::Root, Checkpoint::States));
+        let wanted = way.states.map_or(Checkpoint::Root, Checkpoint::States);
+        for func in ir::walk::reachable(self.module, &[func]) {
+            let thrift = self.thrift.entry(func).or_default();
+            *thrift = way.thrift.max(*thrift);
+            let all = self.module.funcs[func].insts.values_mut();
+            for data in all.filter(|d| way.segmented.contains(&d.span)) {
+                let (Op::For(info) | Op::Loop(info)) = &mut data.op else { continue };
+                info.checkpoint = Some(match (info.checkpoint, wanted) {
+                    (None, _) => {
+                        self.budgeted.insert(data.span);
+                        wanted
+                    }
+                    (Some(own), _) if !self.budgeted.contains(&data.span) => own,
+                    (Some(Checkpoint::States(a)), Checkpoint::States(b)) => Checkpoint::States(a.min(b)),
+                    (Some(Checkpoint::Root), wanted) => wanted,
+                    (Some(own), _) => own,
+                });
             }
         }
     }

@@ -13,7 +13,8 @@ pub(crate) struct Total {
     pub(crate) bytes: u64,
     /// A loop without a known bound.
     pub(crate) unknown: Option<Span>,
-    /// The bytes that each outermost loop keeps, also within the largest of the segments.
+    /// The bytes that each loop of a function or of what it calls keeps, also within segments: a loop is
+    /// after those within it.
     pub(crate) loops: Vec<(Span, u64)>,
 }
 
@@ -45,12 +46,11 @@ impl Engine<'_> {
             what,
             trips: around.iter().try_fold(1u64, |n, &(_, trips)| Some(n.saturating_mul(trips?))),
             unknown: around.iter().rev().find(|(_, n)| n.is_none()).map(|&(inst, _)| src.insts[inst].span),
-            around: around
-                .iter()
-                .map(|&(inst, _)| src.insts[inst].span)
-                .find(|&s| Some(s) != own)
-                .or(own)
-                .filter(|_| !around.is_empty()),
+            around: {
+                let all = around.iter().rev().map(|&(inst, _)| src.insts[inst].span);
+                let others: Vec<Span> = all.filter(|&s| Some(s) != own).collect();
+                if others.is_empty() && !around.is_empty() { own.into_iter().collect() } else { others }
+            },
         };
         for v in kept.stored.iter() {
             let mut around: Vec<_> = plan.loops_around(v).map(|at| (at, plan.known_trips(at))).collect();
@@ -87,14 +87,16 @@ impl Engine<'_> {
         let mut most = Total::default();
         for (_, footprint) in self.found.footprints.values().filter(|(owner, _)| *owner == func) {
             let mut total = Total::default();
-            self.add(footprint, Counted::All, 1, &mut total);
+            let mut segments = footprint.segments.clone();
+            self.add(footprint, Counted::All, 1, &mut total, &mut segments);
             // The segments are reversed one after the other.
-            let segments = footprint.segments.iter().map(|&s| self.total(s));
-            if let Some(largest) = segments.max_by_key(|segment| segment.bytes) {
-                total.bytes = total.bytes.saturating_add(largest.bytes);
-                total.unknown = total.unknown.or(largest.unknown);
-                total.loops.extend(largest.loops);
+            let mut largest = 0;
+            for segment in segments.into_iter().map(|s| self.total(s)) {
+                largest = segment.bytes.max(largest);
+                total.unknown = total.unknown.or(segment.unknown);
+                total.loops.extend(segment.loops);
             }
+            total.bytes = total.bytes.saturating_add(largest);
             let in_calls = self.made.binomials.get(&func).map_or(0, |binomial| binomial.in_calls());
             total.bytes = total.bytes.saturating_add(in_calls);
             if total.bytes >= most.bytes {
@@ -110,12 +112,19 @@ impl Engine<'_> {
         self.module.origins(func).find(is_segment)
     }
 
-    fn add(&self, footprint: &Footprint, counted: Counted, times: u64, total: &mut Total) {
+    fn add(
+        &self,
+        footprint: &Footprint,
+        counted: Counted,
+        times: u64,
+        total: &mut Total,
+        segments: &mut Vec<Func>,
+    ) {
         let whole = counted == Counted::All;
         for part in footprint
             .parts
             .iter()
-            .filter(|p| whole || p.around.is_some() || matches!(p.what, What::Stacks(_)))
+            .filter(|p| whole || !p.around.is_empty() || matches!(p.what, What::Stacks(_)))
         {
             let times = times.saturating_mul(part.trips.unwrap_or(1));
             let before = total.bytes;
@@ -126,14 +135,17 @@ impl Engine<'_> {
                 }
                 What::Stacks(callee) => {
                     let Some((_, inner)) = self.found.footprints.get(&callee) else { continue };
-                    self.add(inner, Counted::Stacks, times, total);
+                    segments.extend(
+                        inner.segments.iter().filter(|s| !segments.contains(s)).copied().collect::<Vec<_>>(),
+                    );
+                    self.add(inner, Counted::Stacks, times, total, segments);
                     if total.bytes > before {
                         total.unknown = total.unknown.or(part.unknown);
                     }
                 }
             }
-            if let (true, Some(span)) = (whole, part.around) {
-                let more = total.bytes - before;
+            let more = total.bytes - before;
+            for &span in &part.around {
                 match total.loops.iter_mut().find(|(s, _)| *s == span) {
                     Some((_, bytes)) => *bytes += more,
                     None => total.loops.push((span, more)),
