@@ -73,6 +73,20 @@ def leaves(value):
     return [x for part in value.values() for x in leaves(part)] if isinstance(value, dict) else [value]
 
 
+def dense_of(program, shape, name, *sizes):
+    """The matrix of the other tool."""
+    import numpy as np
+
+    found = np.zeros(shape)
+    with tempfile.TemporaryDirectory() as folder:
+        out = pathlib.Path(folder) / "matrix.txt"
+        subprocess.run([program, name, out, *map(str, sizes)], check=True, capture_output=True)
+        for line in out.read_text().splitlines():
+            row, column, value = line.split()
+            found[int(row), int(column)] = float(value)
+    return found
+
+
 def check(program=None):
     """Compares the matrices of a small surface, and of a small bundle."""
     import numpy as np
@@ -85,14 +99,7 @@ def check(program=None):
     found[rows, indices] = data
     np.testing.assert_allclose(found, dense, rtol=1e-14)
     if program:
-        with tempfile.TemporaryDirectory() as folder:
-            out = pathlib.Path(folder) / "matrix.txt"
-            subprocess.run([program, "12", out], check=True, capture_output=True)
-            other = np.zeros(dense.shape)
-            for line in out.read_text().splitlines():
-                row, column, value = line.split()
-                other[int(row), int(column)] = float(value)
-        np.testing.assert_allclose(other, dense, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(dense_of(program, dense.shape, "surface", 12), dense, rtol=1e-12, atol=1e-12)
     function, arguments = problem("ba", [3, 5, 12])
     dense = function.jacobian(**arguments)
     cameras = [dense["ofCameras"][key].reshape(36, -1) for key in ("rotation", "centre", "focal", "offset", "distortion")]
@@ -102,6 +109,8 @@ def check(program=None):
     found = np.zeros(whole.shape)
     found[rows, indices] = data
     np.testing.assert_allclose(found, whole, rtol=1e-11)
+    if program:
+        np.testing.assert_allclose(dense_of(program, whole.shape, "ba", 3, 5, 12), whole, rtol=1e-11, atol=1e-11)
     # GradBench's matrix has 31 numbers for each observation, of which two are always zero: an offset moves one residual.
     assert len(data) == 29 * 12, len(data)
 
@@ -129,12 +138,15 @@ def main():
             subprocess.run([*run, "sparse", str(n)], check=True)
             if program:
                 print(f"  ADOL-C and ColPack, {n}: ", end="", flush=True)
-                subprocess.run([program, str(n)], check=True, stderr=subprocess.STDOUT)
+                subprocess.run([program, "surface", "-", str(n)], check=True, stderr=subprocess.STDOUT)
         for sizes in (["5", "40", "150"], ["49", "7776", "31843"]):
             run = [sys.executable, __file__, "ba"]
             if sizes[0] == "5":
                 subprocess.run([*run, "dense", *sizes], check=True)
             subprocess.run([*run, "sparse", *sizes], check=True)
+            if program:
+                print(f"  ADOL-C and ColPack, {' '.join(sizes)}: ", end="", flush=True)
+                subprocess.run([program, "ba", "-", *sizes], check=True, stderr=subprocess.STDOUT)
 
 
 if __name__ == "__main__":

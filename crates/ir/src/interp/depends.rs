@@ -9,9 +9,11 @@
 //! which each is stored once, and larger ones are what two others make together.
 
 use std::cell::RefCell;
+use std::hash::BuildHasher;
 use std::ops::Range;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxBuildHasher, FxHashMap};
+use smallvec::SmallVec;
 
 use super::value::{Lane, Value};
 use super::{Host, Limits, RunError, call_limited};
@@ -131,8 +133,8 @@ thread_local! {
 enum Set {
     #[default]
     Empty,
-    /// At most [`FEW`] members in ascending order.
-    Few(Box<[u32]>),
+    /// At most [`FEW`] members in ascending order: where they begin in the table, and their number.
+    Few(u32, u32),
     /// The members of two sets.
     Both(u32, u32),
 }
@@ -141,8 +143,11 @@ enum Set {
 #[derive(Default)]
 struct Sets {
     sets: Vec<Set>,
-    /// The sets that are lists.
-    few: FxHashMap<Box<[u32]>, u32>,
+    /// The members of all lists.
+    members: Vec<u32>,
+    /// By the hash of its members: the list that was made last, and by list the one before it with the same hash.
+    few: FxHashMap<u64, u32>,
+    before: FxHashMap<u32, u32>,
     /// The sets that two make together.
     both: FxHashMap<(u32, u32), u32>,
     /// A set was left out, since there are too many.
@@ -156,7 +161,7 @@ impl Sets {
     fn new(n_seeds: u32) -> Sets {
         let mut sets = Sets { sets: vec![Set::Empty], ..Sets::default() };
         for seed in 0..n_seeds {
-            sets.list(Box::new([seed]));
+            sets.list(&[seed]);
         }
         sets
     }
@@ -170,12 +175,32 @@ impl Sets {
         self.sets.len() as u32 - 1
     }
 
-    fn list(&mut self, members: Box<[u32]>) -> u32 {
-        if let Some(&known) = self.few.get(&members) {
-            return known;
+    /// The members of a list.
+    fn few(&self, set: u32) -> Option<&[u32]> {
+        let Set::Few(start, count) = self.sets[set as usize] else { return None };
+        self.members.get(start as usize..(start + count) as usize)
+    }
+
+    fn list(&mut self, members: &[u32]) -> u32 {
+        let hash = FxBuildHasher.hash_one(members);
+        let last = self.few.get(&hash).copied();
+        let mut known = last;
+        while let Some(set) = known {
+            if self.few(set) == Some(members) {
+                return set;
+            }
+            known = self.before.get(&set).copied();
         }
-        let set = self.push(Set::Few(members.clone()));
-        self.few.insert(members, set);
+        let (Ok(start), count) = (u32::try_from(self.members.len()), members.len() as u32) else {
+            self.is_full = true;
+            return EMPTY;
+        };
+        let set = self.push(Set::Few(start, count));
+        if set != EMPTY {
+            self.members.extend_from_slice(members);
+            self.few.insert(hash, set);
+            self.before.extend(last.map(|last| (set, last)));
+        }
         set
     }
 
@@ -188,9 +213,9 @@ impl Sets {
             return known;
         }
         let is_part = |whole: u32, part: u32| matches!(self.sets[whole as usize], Set::Both(c, d) if c == part || d == part);
-        let set = match (&self.sets[a as usize], &self.sets[b as usize]) {
-            (Set::Few(x), Set::Few(y)) => match merged(x, y) {
-                Some(members) => self.list(members),
+        let set = match (self.few(a), self.few(b)) {
+            (Some(x), Some(y)) => match merged(x, y) {
+                Some(members) => self.list(&members),
                 None => self.push(Set::Both(a, b)),
             },
             _ if is_part(b, a) => b,
@@ -211,10 +236,10 @@ impl Sets {
             if std::mem::replace(&mut self.found[set as usize], self.search) == self.search {
                 continue;
             }
-            match &self.sets[set as usize] {
+            match self.sets[set as usize] {
                 Set::Empty => {}
-                Set::Few(few) => members.extend_from_slice(few),
-                Set::Both(a, b) => open.extend([*a, *b]),
+                Set::Few(..) => members.extend_from_slice(self.few(set).unwrap_or_default()),
+                Set::Both(a, b) => open.extend([a, b]),
             }
         }
         members.sort_unstable();
@@ -224,11 +249,17 @@ impl Sets {
 }
 
 /// The members of two lists, unless they are too many for one.
-fn merged(x: &[u32], y: &[u32]) -> Option<Box<[u32]>> {
-    let mut all: Vec<u32> = [x, y].concat();
-    all.sort_unstable();
-    all.dedup();
-    (all.len() <= FEW).then(|| all.into_boxed_slice())
+fn merged(mut x: &[u32], mut y: &[u32]) -> Option<SmallVec<[u32; FEW]>> {
+    let mut all = SmallVec::new();
+    while let Some(next) = [x.first(), y.first()].into_iter().flatten().min().copied() {
+        if all.len() == FEW {
+            return None;
+        }
+        all.push(next);
+        x = x.strip_prefix(&[next]).unwrap_or(x);
+        y = y.strip_prefix(&[next]).unwrap_or(y);
+    }
+    Some(all)
 }
 
 #[cfg(test)]
