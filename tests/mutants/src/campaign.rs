@@ -1,9 +1,16 @@
 //! Builds a copy of the repository with faults in its passes, and runs the tests once for each fault.
+//!
+//! A test ends at its first failure, and does not run for a fault whose place it does not reach. The fates of faults are
+//! written down, so a campaign that was stopped goes on where it was.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -17,9 +24,19 @@ const PASSES: [(&str, &str); 3] =
 
 /// The addition to the crate of the IR in the copy.
 const SWITCH: &str = r#"
-/// Returns true if the fault with this number is asked for.
+/// Returns true if the fault with this number is asked for. Numbers that are reached are written to a file, if one is named.
 pub fn planted(number: u32) -> bool {
+    use std::sync::atomic::{AtomicBool, Ordering};
     static ASKED: std::sync::OnceLock<u32> = std::sync::OnceLock::new();
+    static REPORT: std::sync::OnceLock<Option<String>> = std::sync::OnceLock::new();
+    static SEEN: [AtomicBool; 1 << 16] = [const { AtomicBool::new(false) }; 1 << 16];
+    if let Some(path) = REPORT.get_or_init(|| std::env::var("PULLBACK_REACHED").ok())
+        && !SEEN[number as usize % SEEN.len()].swap(true, Ordering::Relaxed)
+    {
+        use std::io::Write;
+        let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
+        let _ = file.and_then(|mut file| file.write_all(format!("{number}\n").as_bytes()));
+    }
     let asked = || std::env::var("PULLBACK_FAULT").ok().and_then(|n| n.parse().ok()).unwrap_or(0);
     *ASKED.get_or_init(asked) == number
 }
@@ -76,9 +93,9 @@ enum Fate {
     Survived,
 }
 
-/// Runs a campaign of so many faults; returns true if the tests found enough of them.
+/// Runs a campaign of so many faults.
 pub(crate) fn run(root: &Path, tree: &Path, most: usize, seed: u64) -> Result<(), String> {
-    copy(root, tree)?;
+    let state = copy(root, tree)?;
     let mut chosen = choose(root, most, seed)?;
     let tests = loop {
         plant(root, tree, &chosen)?;
@@ -95,26 +112,38 @@ pub(crate) fn run(root: &Path, tree: &Path, most: usize, seed: u64) -> Result<()
         }
     };
     println!("{} faults are planted", chosen.len());
-    let mut limits = Vec::new();
+    let (mut limits, mut reached) = (Vec::new(), Vec::new());
     for test in &tests {
-        let start = Instant::now();
-        if !passes(test, 0, Duration::from_secs(3600))? {
+        let (start, report) = (Instant::now(), tree.join("reached.txt"));
+        let _ = fs::remove_file(&report);
+        if !passes(test, 0, Duration::from_secs(3600), Some(&report))? {
             return Err(format!("{} fails without a fault", test.name));
         }
-        limits.push(start.elapsed() * 4 + Duration::from_secs(10));
+        let (took, numbers) = (start.elapsed(), fs::read_to_string(&report).unwrap_or_default());
+        let numbers: BTreeSet<u32> = numbers.lines().filter_map(|line| line.parse().ok()).collect();
+        println!("{} reaches {} of them in {:.0} s", test.name, numbers.len(), took.as_secs_f64());
+        limits.push(took * 4 + Duration::from_secs(10));
+        reached.push(numbers);
     }
+    let mut known = Fates::open(&tree.join(format!("fates-{state:016x}-{seed}.txt")))?;
     let mut by_test: BTreeMap<String, usize> = BTreeMap::new();
     let mut survivors = Vec::new();
     for numbered in &chosen {
         let place = format!("{}:{}: {}", numbered.file.display(), numbered.fault.line, numbered.fault.what);
-        let mut fate = Fate::Survived;
-        for (test, &limit) in tests.iter().zip(&limits) {
-            if !passes(test, numbered.number, limit)? {
-                fate = Fate::Found(test.name.clone());
-                break;
+        let mut fate = known.of(&place);
+        if fate.is_none() {
+            let all = tests.iter().zip(&limits).zip(&reached);
+            let mut found = Fate::Survived;
+            for ((test, &limit), _) in all.filter(|(_, reached)| reached.contains(&numbered.number)) {
+                if !passes(test, numbered.number, limit, None)? {
+                    found = Fate::Found(test.name.clone());
+                    break;
+                }
             }
+            known.note(&place, &found)?;
+            fate = Some(found);
         }
-        match fate {
+        match fate.unwrap_or(Fate::Survived) {
             Fate::Found(test) => {
                 println!("found by {test}: {place}");
                 *by_test.entry(test).or_default() += 1;
@@ -136,18 +165,46 @@ pub(crate) fn run(root: &Path, tree: &Path, most: usize, seed: u64) -> Result<()
     Ok(())
 }
 
-/// Copies the files that git knows, where they have changed.
-fn copy(root: &Path, tree: &Path) -> Result<(), String> {
+/// The fates that were found by now, in a file.
+struct Fates {
+    file: fs::File,
+    known: BTreeMap<String, String>,
+}
+
+impl Fates {
+    fn open(path: &Path) -> Result<Fates, String> {
+        let text = fs::read_to_string(path).unwrap_or_default();
+        let known = text.lines().filter_map(|line| line.split_once('\t'));
+        let known = known.map(|(place, test)| (place.to_string(), test.to_string())).collect();
+        let file = fs::OpenOptions::new().create(true).append(true).open(path);
+        Ok(Fates { file: file.map_err(|e| format!("{}: {e}", path.display()))?, known })
+    }
+
+    fn of(&self, place: &str) -> Option<Fate> {
+        let test = self.known.get(place)?;
+        Some(if test.is_empty() { Fate::Survived } else { Fate::Found(test.clone()) })
+    }
+
+    fn note(&mut self, place: &str, fate: &Fate) -> Result<(), String> {
+        let test = if let Fate::Found(test) = fate { test.as_str() } else { "" };
+        writeln!(self.file, "{place}\t{test}").map_err(|e| e.to_string())
+    }
+}
+
+/// Copies the files that git knows, where they have changed. Returns a number for their content.
+fn copy(root: &Path, tree: &Path) -> Result<u64, String> {
+    let mut state = DefaultHasher::new();
     let listed = Command::new("git").arg("ls-files").current_dir(root).output().map_err(|e| e.to_string())?;
     for name in String::from_utf8_lossy(&listed.stdout).lines() {
         let (from, to) = (root.join(name), tree.join(name));
         let Ok(bytes) = fs::read(&from) else { continue };
+        (name, &bytes).hash(&mut state);
         if fs::read(&to).is_ok_and(|old| old == bytes) {
             continue;
         }
         write(&to, &bytes)?;
     }
-    Ok(())
+    Ok(state.finish())
 }
 
 fn write(to: &Path, bytes: &[u8]) -> Result<(), String> {
@@ -282,22 +339,38 @@ fn refused(tree: &Path, messages: &[Value]) -> Result<Vec<u32>, String> {
     Ok(wrong)
 }
 
-/// Returns true if a test passes in time.
-fn passes(test: &Test, fault: u32, limit: Duration) -> Result<bool, String> {
-    let mut child = Command::new(&test.executable)
+/// Returns true if a test passes in time. It ends at the first failure that it prints. The numbers of the places that it
+/// reaches are written to `report`.
+fn passes(test: &Test, fault: u32, limit: Duration, report: Option<&Path>) -> Result<bool, String> {
+    let mut command = Command::new(&test.executable);
+    if let Some(report) = report {
+        command.env("PULLBACK_REACHED", report);
+    }
+    let mut child = command
         .args(test.arguments)
         .current_dir(&test.folder)
         .env("CARGO_MANIFEST_DIR", &test.folder)
         .env("PULLBACK_FAULT", fault.to_string())
-        .stdout(Stdio::null())
+        .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
         .map_err(|e| e.to_string())?;
+    let failed = Arc::new(AtomicBool::new(false));
+    if let Some(out) = child.stdout.take() {
+        let failed = Arc::clone(&failed);
+        std::thread::spawn(move || {
+            for line in BufReader::new(out).lines().map_while(Result::ok) {
+                if line.starts_with("test ") && line.ends_with("FAILED") {
+                    failed.store(true, Ordering::Relaxed);
+                }
+            }
+        });
+    }
     let start = Instant::now();
     loop {
         match child.try_wait().map_err(|e| e.to_string())? {
             Some(status) => return Ok(status.success()),
-            None if start.elapsed() > limit => {
+            None if start.elapsed() > limit || failed.load(Ordering::Relaxed) => {
                 let _ = child.kill();
                 let _ = child.wait();
                 return Ok(false);
