@@ -104,7 +104,7 @@ fn check(path: &Path, counts: &mut Counts) {
             continue;
         }
         for mode in [Derivative::Forward, Derivative::Backward] {
-            let Ok(source) = derive::source(&mut loaded, listed.function.clone(), mode) else {
+            let Ok(source) = derive::source(&mut loaded, listed.function.clone(), mode, &[]) else {
                 counts.refused += 1;
                 continue;
             };

@@ -26,6 +26,7 @@ fn options(text: &str) -> Options {
         seed: 1,
         memory: text.contains("> data;").then(data).into_iter().collect(),
         backend: Backend::INTERP,
+        derivative: None,
         code: CodeOptions::default(),
     }
 }
@@ -56,7 +57,7 @@ fn errors_of_random_programs_are_within_their_estimates() {
         enclosed += 1;
         let most = bound * (1.0 + SECOND);
         assert!(report.estimated <= most, "seed {seed}: {} > {most}\n{}", report.estimated, program.text);
-        if let Some(measured) = report.measured {
+        if let Some(measured) = report.measured.value {
             let most = report.estimated * (1.0 + SECOND);
             assert!(
                 measured <= most && measured <= bound,

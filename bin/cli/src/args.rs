@@ -41,7 +41,7 @@ pub(crate) enum Command {
     #[command(after_help = "Example:\n  pullback explain kernel.slang loss")]
     Explain(ExplainArgs),
     /// Print the derivative of a function as Slang source
-    #[command(after_help = "Example:\n  pullback derive kernel.slang loss --mode bwd")]
+    #[command(after_help = DERIVE_HELP)]
     Derive(DeriveArgs),
     /// Print the value and the gradient of a function at a point
     #[command(
@@ -141,6 +141,15 @@ Examples:
 
 Exit status 1 if an error is larger than `--ulps`, or if nothing could be tested.";
 
+const DERIVE_HELP: &str = "\
+With `--tolerance`, variables get narrower types first, as by `pullback precision`. The derivative is that of the narrowed \
+program, and its error, too, is within the tolerance: it is run at random points, and compared with the derivative of the \
+program in doubles.
+
+Examples:
+  pullback derive kernel.slang loss --mode bwd
+  pullback derive kernel.slang loss --tolerance 1e-3 --range 0,1";
+
 const PRECISION_HELP: &str = "\
 The first-order error of a result is the sum of what each operation contributes: its roundoff, times its cotangent. The \
 terms are summed up by variable, at random points. With `--tolerance`, variables whose narrower types keep the error \
@@ -149,9 +158,10 @@ within it get them in the source, which is then run at other points.
 Examples:
   pullback precision kernel.slang loss
   pullback precision kernel.slang loss --tolerance 1e-3 --points 50 -o narrow.slang
+  pullback precision kernel.slang loss --tolerance 1e-3 --gradient
   pullback precision kernel.slang loss --at 'x=1.5' --json
 
-Exit status 1 if the error of the narrowed program is larger than the tolerance, or not known.";
+Exit status 1 if an error of the narrowed program is larger than the tolerance, or not known.";
 
 const VERIFY_HELP: &str = "\
 In double precision, forward mode, reverse mode, dual numbers on the code before differentiation, and differences \
@@ -594,18 +604,23 @@ pub(crate) struct ExplainArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(mut_args(only_with_tolerance))]
 pub(crate) struct DeriveArgs {
     #[command(flatten)]
-    pub(crate) source: SourceArgs,
-    /// The function
-    #[arg(value_name = "FUNCTION")]
-    pub(crate) function: String,
+    pub(crate) rounding: RoundingArgs,
     /// Which derivative
     #[arg(long, value_parser = choice(Derivative::ALL), default_value = "bwd")]
     pub(crate) mode: Derivative,
-    /// Print one JSON object: the source, or diagnostics
-    #[arg(long)]
-    pub(crate) json: bool,
+    /// Give variables narrower types with which errors of results and of derivatives, relative to their largest size, stay
+    /// within this
+    #[arg(long, value_name = "X", value_parser = amount)]
+    pub(crate) tolerance: Option<f64>,
+}
+
+/// Without a tolerance, `derive` runs nothing.
+fn only_with_tolerance(arg: clap::Arg) -> clap::Arg {
+    let runs = ["bind", "backend", "lanes", "memory", "seconds", "at", "range", "seed", "points"];
+    if runs.contains(&arg.get_id().as_str()) { arg.requires("tolerance") } else { arg }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -735,8 +750,9 @@ pub(crate) struct RuletestArgs {
     pub(crate) json: bool,
 }
 
+/// A function, and the points where its rounding errors are estimated.
 #[derive(Debug, Args)]
-pub(crate) struct PrecisionArgs {
+pub(crate) struct RoundingArgs {
     #[command(flatten)]
     pub(crate) call: CallArgs,
     #[command(flatten)]
@@ -744,9 +760,18 @@ pub(crate) struct PrecisionArgs {
     /// Random points
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) points: u32,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PrecisionArgs {
+    #[command(flatten)]
+    pub(crate) rounding: RoundingArgs,
     /// Propose narrower types with which errors of results, relative to their largest size, stay within this
     #[arg(long, value_name = "X", value_parser = amount)]
     pub(crate) tolerance: Option<f64>,
+    /// Measure the error of the gradient, too; with a tolerance, it stays within that, as well
+    #[arg(long)]
+    pub(crate) gradient: bool,
     /// Write the program with the narrower types to this file [default: show the lines that change]
     #[arg(long, short = 'o', value_name = "FILE", requires = "tolerance")]
     pub(crate) output: Option<PathBuf>,

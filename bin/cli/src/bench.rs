@@ -92,6 +92,7 @@ fn rounding(session: &Session, file: &Path, function: &str, options: &Options) -
         seed: 1,
         memory: options.memory.clone(),
         backend: Backend::INTERP,
+        derivative: None,
         code: options.execution.code.clone(),
     };
     let lines = precision::by_line(session, file, &asked)?;

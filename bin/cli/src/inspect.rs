@@ -5,6 +5,7 @@ use driver::{checkpoints, dump, pipeline, render};
 
 use crate::args::{CheckArgs, DeriveArgs, DevicesArgs, EmitArgs, ExplainArgs};
 use crate::outputs::Outputs;
+use crate::precision::narrowed_derivative;
 use crate::report::{self, Stop};
 
 pub(crate) fn check(args: &CheckArgs) -> u8 {
@@ -102,16 +103,27 @@ pub(crate) fn explain(args: &ExplainArgs) -> u8 {
 }
 
 pub(crate) fn derive(args: &DeriveArgs) -> u8 {
-    report::finish(&args.source, args.json, |session| {
-        let mut loaded = pipeline::load(session, &args.source.file)?;
+    let call = &args.rounding.call;
+    report::finish(&call.source, call.json, |session| {
+        let mut loaded = pipeline::load(session, &call.source.file)?;
         loaded.errors()?;
-        let function = loaded.function(&args.function)?;
-        let text = driver::derive::source(&mut loaded, function, args.mode)?;
-        if args.json {
-            report::out(&(serde_json::json!({ "source": text }).to_string() + "\n"));
-        } else {
-            report::out(&text);
-        }
+        let function = loaded.function(&call.function)?;
+        let text = driver::derive::source(&mut loaded, function, args.mode, &[])?;
+        let narrowed = match args.tolerance {
+            Some(tolerance) => narrowed_derivative(session, args, tolerance)?,
+            None => None,
+        };
+        let (text, json) = match narrowed {
+            Some(narrowed) => (narrowed.text, narrowed.json),
+            None => {
+                let mut json = serde_json::json!({ "source": text });
+                if args.tolerance.is_some() {
+                    json["narrowed"] = serde_json::json!([]);
+                }
+                (text, json)
+            }
+        };
+        report::out(&if call.json { format!("{json}\n") } else { text });
         report::warn(session, &loaded.warned);
         Ok(0)
     })

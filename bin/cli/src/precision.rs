@@ -1,40 +1,32 @@
-//! `precision`: rounding errors by variable, and narrower types within a tolerance.
+//! `precision`: rounding errors by variable, and narrower types within a tolerance, which `derive` applies, too.
 
 use std::path::Path;
 
-use driver::call::parse_arguments;
+use driver::call::{Direction, parse_arguments};
 use driver::files;
 use driver::launch::CodeOptions;
 use driver::precision::narrow::{self, Narrowed, Proposal};
 use driver::precision::owners::name_of;
-use driver::precision::{self, Contribution, Estimate, Options, Report};
+use driver::precision::{self, Contribution, Estimate, Options, Report, Source};
 use driver::render;
 use driver::session::Session;
+use driver::{Error, derive};
 use serde_json::{Value as Json, json};
 
-use crate::args::PrecisionArgs;
+use crate::args::{DeriveArgs, PrecisionArgs, RoundingArgs};
 use crate::derive::{aligned, ranges};
 use crate::format::difference;
-use crate::report;
+use crate::report::{self, Stop};
 
 /// The number of results whose sizes are shown.
 const SHOWN: usize = 4;
 
 pub(crate) fn precision(args: &PrecisionArgs) -> u8 {
-    report::finish(&args.call.source, args.call.json, |session| {
-        let file = &args.call.source.file;
-        let options = Options {
-            function: args.call.function.clone(),
-            at: parse_arguments("--at", &args.draw.at).map_err(report::usage)?,
-            points: args.points,
-            ranges: ranges(&args.draw, file)?,
-            seed: args.draw.seed,
-            memory: report::binds(session, &args.call.memory)?,
-            backend: args.call.backend,
-            code: CodeOptions { lanes: args.call.lanes.lanes, ..args.call.limits.limits_of_calls() },
-        };
+    let call = &args.rounding.call;
+    report::finish(&call.source, call.json, |session| {
+        let options = options(session, &args.rounding, args.gradient.then_some(Direction::Reverse))?;
         options.backend.prepare(None);
-        let source = precision::read(session, file)?;
+        let source = precision::read(session, &call.source.file)?;
         let mut warnings = Vec::new();
         let mut estimate = precision::estimate(session, &source, &options, &mut warnings)?;
         report::warn(session, &warnings);
@@ -46,17 +38,17 @@ pub(crate) fn precision(args: &PrecisionArgs) -> u8 {
             }
         };
         let fails = match (&proposal, args.tolerance) {
-            (Some(proposal), Some(tolerance)) => proposal.measured.is_none_or(|error| error > tolerance),
+            (Some(proposal), Some(tolerance)) => !proposal.is_within(tolerance),
             _ => false,
         };
-        if args.call.json {
+        if call.json {
             report::out(&format!("{}\n", to_json(session, &estimate.report, proposal.as_ref())));
         } else {
             report::out(&text(session, &estimate, args.tolerance, proposal.as_ref()));
         }
         if let (Some(path), Some(proposal), false) = (&args.output, &proposal, fails) {
             files::write(path, proposal.text.as_bytes())?;
-        } else if let (Some(proposal), None, false) = (&proposal, &args.output, args.call.json)
+        } else if let (Some(proposal), None, false) = (&proposal, &args.output, call.json)
             && !proposal.narrowed.is_empty()
         {
             let diff = difference(Path::new(&source.name), &source.text, &proposal.text, "(narrowed)");
@@ -64,6 +56,92 @@ pub(crate) fn precision(args: &PrecisionArgs) -> u8 {
         }
         Ok(u8::from(fails))
     })
+}
+
+fn options(
+    session: &mut Session,
+    args: &RoundingArgs,
+    derivative: Option<Direction>,
+) -> Result<Options, Stop> {
+    Ok(Options {
+        function: args.call.function.clone(),
+        at: parse_arguments("--at", &args.draw.at).map_err(report::usage)?,
+        points: args.points,
+        ranges: ranges(&args.draw, &args.call.source.file)?,
+        seed: args.draw.seed,
+        memory: report::binds(session, &args.call.memory)?,
+        backend: args.call.backend,
+        derivative,
+        code: CodeOptions { lanes: args.call.lanes.lanes, ..args.call.limits.limits_of_calls() },
+    })
+}
+
+/// The derivative of a program with narrower types, as source.
+pub(crate) struct NarrowedSource {
+    /// The text.
+    pub(crate) text: String,
+    /// The types, and the errors that were measured, for JSON.
+    pub(crate) json: Json,
+}
+
+/// Gives variables of a function narrower types within a tolerance, and writes the derivative of that program; an error if
+/// the types are not known to keep it, and `None`, with a note for the user, if no variable can be narrower.
+pub(crate) fn narrowed_derivative(
+    session: &mut Session,
+    args: &DeriveArgs,
+    tolerance: f64,
+) -> Result<Option<NarrowedSource>, Stop> {
+    let direction = args.mode.direction();
+    let options = options(session, &args.rounding, Some(direction))?;
+    options.backend.prepare(None);
+    let source = precision::read(session, &args.rounding.call.source.file)?;
+    let mut estimate = precision::estimate(session, &source, &options, &mut Vec::new())?;
+    let proposal = narrow::propose(session, &mut estimate, &options, tolerance)?;
+    let derivative = narrow::derivative_name(direction);
+    let own = estimate.report.measured;
+    if proposal.narrowed.is_empty() {
+        let error = |error: Option<f64>| error.map_or("unknown".to_string(), number);
+        report::err(&format!(
+            "note: no variable can be narrower within {tolerance:e}; as it is, the program has the errors: value {}, \
+             {derivative} {}\n",
+            error(own.value),
+            error(own.derivative),
+        ));
+        return Ok(None);
+    }
+    let (Some(value), Some(of_derivative), true) =
+        (proposal.measured.value, proposal.measured.derivative, proposal.is_within(tolerance))
+    else {
+        let message = "the error of the program with narrower types is not known: it runs too long in numbers of twice the digits";
+        return Err(Error::input(message).into());
+    };
+    let names = |n: &Narrowed| narrow::names(&estimate.report.contributions, n);
+    let mut notes = vec![format!("Narrower types within {tolerance:e}:")];
+    notes.extend(proposal.narrowed.iter().map(|n| format!("  {} as {}", names(n), name_of(n.to))));
+    let plural = if proposal.points == 1 { "" } else { "s" };
+    notes.push(format!(
+        "Largest errors at {} point{plural}, relative to the sizes: value {}, {derivative} {}.",
+        proposal.points,
+        number(value),
+        number(of_derivative),
+    ));
+    let types: Vec<Json> = proposal
+        .narrowed
+        .iter()
+        .map(|n| json!({ "variables": names(n).split(", ").collect::<Vec<_>>(), "type": name_of(n.to) }))
+        .collect();
+    let changed = Source { text: proposal.text, ..source };
+    let mut loaded = precision::load(session, &changed)?;
+    let function = loaded.function(&options.function)?;
+    let text = derive::source(&mut loaded, function, args.mode, &notes)?;
+    let json = json!({
+        "source": text,
+        "narrowed": types,
+        "measured": finite(value),
+        format!("measured_{derivative}"): finite(of_derivative),
+        "points": proposal.points,
+    });
+    Ok(Some(NarrowedSource { text, json }))
 }
 
 fn text(
@@ -81,10 +159,13 @@ fn text(
         sizes.push("…".to_string());
     }
     text += &format!(" {}: at most {}", sizes.join(", "), number(report.estimated));
-    text += &match report.measured {
+    text += &match report.measured.value {
         Some(error) => format!(", in fact {}\n", number(error)),
         None => ", in fact unknown: the program runs too long in numbers of twice the digits\n".into(),
     };
+    if let Some(error) = report.measured.derivative {
+        text += &format!("error of the gradient, relative to its size: {}\n", number(error));
+    }
     text += &match &report.enclosed {
         Ok(bound) => format!("bound by intervals: {}\n", number(*bound)),
         Err(unbounded) => {
@@ -94,7 +175,11 @@ fn text(
         }
     };
     if report.left_out > 0 {
-        text += &format!("{} points are left out: a result is infinite or NaN there\n", report.left_out);
+        let or_gradient = report.measured.derivative.map_or("", |_| " or the gradient");
+        text += &format!(
+            "{} points are left out: a result{} is infinite or NaN there\n",
+            report.left_out, or_gradient
+        );
     }
     if let (Some(proposal), Some(tolerance)) = (proposal, tolerance) {
         text += &proposed(report, proposal, tolerance);
@@ -157,12 +242,15 @@ fn proposed(report: &Report, proposal: &Proposal, tolerance: f64) -> String {
     if !proposal.narrowed.is_empty() {
         let plural = if proposal.points == 1 { "" } else { "s" };
         text += &format!("error of the result: at most {}", number(proposal.predicted));
-        text += &match proposal.measured {
+        text += &match proposal.measured.value {
             Some(error) => {
                 format!(", in fact {} at {} other point{plural}\n", number(error), proposal.points)
             }
             None => ", in fact unknown\n".to_string(),
         };
+        if let Some(error) = proposal.measured.derivative {
+            text += &format!("error of the gradient there: {}\n", number(error));
+        }
     }
     if !proposal.given_up.is_empty() {
         text += &format!("given up, since the error was larger\n{}", list(&proposal.given_up));
@@ -184,7 +272,7 @@ fn to_json(session: &Session, report: &Report, proposal: Option<&Proposal>) -> J
         "results": report.outputs,
         "sizes": report.sizes,
         "estimated": finite(report.estimated),
-        "measured": report.measured.map(finite),
+        "measured": report.measured.value.map(finite),
         "enclosed": match &report.enclosed {
             Ok(bound) => finite(*bound),
             Err(unbounded) => json!({
@@ -195,6 +283,9 @@ fn to_json(session: &Session, report: &Report, proposal: Option<&Proposal>) -> J
         },
         "variables": list,
     });
+    if let Some(error) = report.measured.derivative {
+        json["measured_gradient"] = finite(error);
+    }
     if let Some(proposal) = proposal {
         let of = |narrowed: &[Narrowed]| -> Vec<Json> {
             let one = |n: &Narrowed| json!({ "variables": n.variables, "type": name_of(n.to) });
@@ -206,10 +297,13 @@ fn to_json(session: &Session, report: &Report, proposal: Option<&Proposal>) -> J
             "given_up": of(&proposal.given_up),
             "kept": proposal.kept.iter().map(kept).collect::<Vec<_>>(),
             "predicted": finite(proposal.predicted),
-            "measured": proposal.measured.map(finite),
+            "measured": proposal.measured.value.map(finite),
             "points": proposal.points,
             "source": proposal.text,
         });
+        if let Some(error) = proposal.measured.derivative {
+            json["proposal"]["measured_gradient"] = finite(error);
+        }
     }
     json
 }

@@ -93,7 +93,7 @@ impl Function {
         let done = self.program.with(|session, loaded| {
             loaded.errors()?;
             let (function, _) = plain(session, loaded, &self.wanted)?;
-            derive::source(loaded, function, what)
+            derive::source(loaded, function, what, &[])
         });
         done.map(|found| found.0)
     }

@@ -6,6 +6,7 @@ use codegen_slang::Printed;
 use ir::Func;
 use syntax::Diagnostic;
 
+use crate::call::Direction;
 use crate::error::{Failure, source_span};
 use crate::findings::problem;
 use crate::pipeline::{Compiled, Loaded, Options};
@@ -23,6 +24,14 @@ pub enum Derivative {
 }
 
 impl Derivative {
+    /// The mode that computes it.
+    pub fn direction(self) -> Direction {
+        match self {
+            Derivative::Forward => Direction::Forward,
+            Derivative::Backward | Derivative::Apply => Direction::Reverse,
+        }
+    }
+
     /// The derivatives, each with its name and a line of help.
     pub const ALL: &'static [(Derivative, &'static str, &'static str)] = &[
         (Derivative::Forward, "fwd", "Value and tangent"),
@@ -36,8 +45,13 @@ impl Derivative {
 }
 
 /// The text, ready to be compiled: parameters and results are the leaves of the function's own parameters and
-/// results, with their names.
-pub fn source(loaded: &mut Loaded, function: FuncRef, what: Derivative) -> Result<String, Failure> {
+/// results, with their names. `notes` are lines of the comment at its head.
+pub fn source(
+    loaded: &mut Loaded,
+    function: FuncRef,
+    what: Derivative,
+    notes: &[String],
+) -> Result<String, Failure> {
     let name = loaded.name(function.decl).to_string();
     let span = loaded.program.name_span(function.decl);
     let mut options = Options {
@@ -155,7 +169,9 @@ pub fn source(loaded: &mut Loaded, function: FuncRef, what: Derivative) -> Resul
         let message = format!("the derivative of '{name}' cannot be written as Slang: it has {}", e.message);
         Failure::Program(vec![Diagnostic::error("E0920", if known { place } else { span }, message)])
     })?;
-    let text = format!("// The derivative of `{name}`: {meaning}. Written by `pullback derive`.\n\n{text}");
+    let notes: String = notes.iter().map(|note| format!("// {note}\n")).collect();
+    let text =
+        format!("// The derivative of `{name}`: {meaning}. Written by `pullback derive`.\n{notes}\n{text}");
     let style = fmt::Style { braces: Some(fmt::BraceStyle::NextLine), ..fmt::Style::default() };
     fmt::format(&text, &style).map_err(|changed| Failure::Other(Error::Internal(changed.to_string())))
 }

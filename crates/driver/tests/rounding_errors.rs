@@ -1,10 +1,13 @@
 //! Estimates of rounding errors have the terms that can be written down by hand, and proposals of narrower types keep what
 //! they promise.
 
+use pullback_driver::Request;
+use pullback_driver::call::{Callee, Direction};
+use pullback_driver::derive::{self, Derivative};
 use pullback_driver::launch::{Backend, CodeOptions};
-use pullback_driver::pipeline::Failure;
+use pullback_driver::pipeline::{self, Failure};
 use pullback_driver::precision::narrow::{Proposal, propose};
-use pullback_driver::precision::{Contribution, Estimate, Options, Source, estimate};
+use pullback_driver::precision::{Contribution, Estimate, Options, Source, estimate, load};
 use pullback_driver::ranges::Ranges;
 use pullback_driver::session::{FileOptions, Session};
 use serde_json::{Value as Json, json};
@@ -22,6 +25,7 @@ fn options(at: &[(&str, Json)]) -> Options {
         seed: 1,
         memory: Vec::new(),
         backend: Backend::INTERP,
+        derivative: None,
         code: CodeOptions::default(),
     }
 }
@@ -37,11 +41,20 @@ fn estimated(text: &str, options: &Options) -> Estimate {
 }
 
 fn proposed(text: &str, tolerance: f64) -> (Estimate, Proposal) {
-    let options = options(&[]);
+    proposed_for(text, tolerance, None)
+}
+
+fn proposed_for(text: &str, tolerance: f64, derivative: Option<Direction>) -> (Estimate, Proposal) {
+    let options = Options { derivative, ..options(&[]) };
     let mut session = Session::new(FileOptions::default());
     let mut found = estimate(&mut session, &source(text), &options, &mut Vec::new()).expect("an estimate");
     let proposal = propose(&session, &mut found, &options, tolerance).expect("a proposal");
     (found, proposal)
+}
+
+fn narrowed<'e>(found: &'e Estimate, proposal: &Proposal) -> Vec<&'e str> {
+    let variables = proposal.narrowed.iter().flat_map(|n| &n.variables);
+    variables.map(|&k| found.report.contributions[k].variable.name.as_str()).collect()
 }
 
 fn of<'e>(estimate: &'e Estimate, name: &str) -> &'e Contribution {
@@ -70,7 +83,7 @@ fn the_terms_are_those_of_each_operation() {
     }
     assert!(near(found.report.estimated, (6.0 * 17.0 + 9.0 * 18.0 + 81.0 + 75.0) * UNIT / result));
     // These numbers are small integers, so nothing is rounded.
-    assert_eq!(found.report.measured, Some(0.0));
+    assert_eq!(found.report.measured.value, Some(0.0));
     assert!(found.report.enclosed.as_ref().is_ok_and(|&bound| bound > found.report.estimated));
 }
 
@@ -128,18 +141,13 @@ fn proposals_stay_within_the_tolerance() {
                 [Differentiable] float f(float x, float y)\n\
                 {\n    float large = x * y;\n    float small = g(y);\n    let also = small * x;\n    return large + also;\n}\n";
     let (found, proposal) = proposed(text, 1e-5);
-    let narrowed: Vec<&str> = proposal
-        .narrowed
-        .iter()
-        .flat_map(|n| &n.variables)
-        .map(|&k| found.report.contributions[k].variable.name.as_str())
-        .collect();
+    let narrowed = narrowed(&found, &proposal);
     assert!(narrowed.contains(&"small") && narrowed.contains(&"also"), "{proposal:?}");
     assert!(!narrowed.contains(&"large"), "{proposal:?}");
     assert!(proposal.text.contains("half small = g(y);"), "{}", proposal.text);
     assert!(proposal.text.contains("let also = half(small * x);"), "{}", proposal.text);
     assert!(proposal.text.contains("float large = x * y;"), "{}", proposal.text);
-    assert!(proposal.predicted <= 1e-5 && proposal.measured.is_some_and(|e| e <= proposal.predicted));
+    assert!(proposal.predicted <= 1e-5 && proposal.measured.value.is_some_and(|e| e <= proposal.predicted));
     // What a variable costs alone: its value is rounded to a half.
     let cost = of(&found, "large").narrower[0].1.clone().expect("compiles");
     assert!(cost > 0.5 * HALF && cost < 1.5 * HALF, "{cost}");
@@ -169,13 +177,70 @@ fn doubles_become_floats_where_halves_are_too_narrow() {
     assert!(of(&found, "a").narrower[1].1.as_ref().is_ok_and(|e| e.is_infinite()), "{:?}", of(&found, "a"));
 }
 
+/// A small wave whose slope is larger by two orders of magnitude.
+const WAVE: &str = "[Differentiable] float f(float x)\n\
+    {\n    float phase = 100.0 * x;\n    float wave = 0.0001 * sin(phase);\n    return x + wave;\n}\n";
+
+#[test]
+fn the_error_of_a_derivative_counts_where_it_is_asked_for() {
+    let (found, proposal) = proposed(WAVE, 1e-4);
+    assert_eq!(narrowed(&found, &proposal), ["wave", "phase"], "{proposal:?}");
+    assert_eq!((found.report.measured.derivative, proposal.measured.derivative), (None, None));
+    for direction in [Direction::Forward, Direction::Reverse] {
+        let (found, proposal) = proposed_for(WAVE, 1e-4, Some(direction));
+        assert_eq!(narrowed(&found, &proposal), ["wave"], "{proposal:?}");
+        // The program's own derivative has the digits of a float, and that of the proposal keeps the tolerance.
+        assert!(found.report.measured.derivative.is_some_and(|error| error > 0.0 && error < 1e-6));
+        assert!(proposal.is_within(1e-4) && proposal.measured.derivative.is_some_and(|error| error < 1e-4));
+        let phase = found.report.contributions.iter().position(|c| c.variable.name == "phase");
+        let kept = proposal.kept.iter().find(|kept| Some(kept.0) == phase).expect("it is kept");
+        assert!(kept.1.contains("gradient") || kept.1.contains("tangent"), "{}", kept.1);
+        assert!(of(&found, "phase").narrower[0].1.as_ref().is_ok_and(|&error| error > 1e-4));
+    }
+}
+
+#[test]
+fn derivatives_of_narrowed_programs_compute_in_these_types() {
+    for mode in [Derivative::Forward, Derivative::Backward] {
+        let (_, proposal) = proposed_for(WAVE, 1e-3, Some(mode.direction()));
+        assert!(!proposal.narrowed.is_empty(), "{proposal:?}");
+        let mut session = Session::new(FileOptions::default());
+        let mut callee = |text: &str, name: &str, derivatives: bool| {
+            let mut loaded = load(&mut session, &source(text)).expect("loads");
+            let function = loaded.function(name).expect("is there");
+            let request = Request { functions: vec![function], derivatives, ..Request::default() };
+            let compiled = loaded.compile(&request, &pipeline::Options::default()).expect("compiles");
+            Callee::new(compiled, Backend::INTERP, &CodeOptions::default(), &[]).expect("is callable")
+        };
+        let mut compiled = callee(&proposal.text, "f", true);
+        let mut session = Session::new(FileOptions::default());
+        let mut loaded = load(&mut session, &source(&proposal.text)).expect("loads");
+        let function = loaded.function("f").expect("is there");
+        let text = derive::source(&mut loaded, function, mode, &["A note.".into()]).expect("is written");
+        assert!(text.lines().nth(1) == Some("// A note.") && text.contains("half"), "{text}");
+        let name = if mode == Derivative::Forward { "f_fwd" } else { "f_bwd" };
+        let mut written = callee(&text, name, false);
+        for x in [0.5f32, 0.7, 1.3, 1.9] {
+            let x = u64::from(x.to_bits());
+            let found = written.value(&vec![x, u64::from(1f32.to_bits())]).expect("runs");
+            let wanted = match mode.direction() {
+                Direction::Forward => compiled.forward(&vec![x]),
+                _ => compiled.reverse(&vec![x]),
+            };
+            let wanted = wanted.expect("runs")[0][0];
+            let found = found.last().map(|&bits| f64::from(f32::from_bits(bits as u32)));
+            assert_eq!(found, Some(wanted), "{text}");
+        }
+    }
+}
+
 #[test]
 fn limits_of_memory_do_not_count_for_the_observed_code() {
     let text = "[Differentiable] [CheckpointBudget(96)] float f(float x)\n\
                 {\n    float s = x;\n    [Checkpoint(4)] for (int i = 0; i < 16; i++) s = sin(s) + x;\n    return s;\n}\n";
     let found = estimated(text, &options(&[("x", json!(0.5))]));
     assert_eq!(of(&found, "s").operations, 32.0);
-    assert!(found.report.measured.is_some_and(|error| error <= found.report.estimated));
+    assert!(found.report.measured.value.is_some_and(|error| error <= found.report.estimated));
 }
 
 #[test]

@@ -58,7 +58,7 @@ pub fn derivative(options: &FileOptions, path: &Path, function: &str, mode: &str
         let mut loaded = pipeline::load(&mut session, path)?;
         loaded.errors()?;
         let function = loaded.function(function)?;
-        derive::source(&mut loaded, function, mode)
+        derive::source(&mut loaded, function, mode, &[])
     })();
     text.map_err(|failure| failure_text(&session, failure))
 }
@@ -136,6 +136,7 @@ fn estimate(session: &mut Session, path: &Path, function: &str) -> Result<Roundi
         seed: 0,
         memory: Vec::new(),
         backend: Backend::INTERP,
+        derivative: None,
         code: CodeOptions { seconds: Some(SECONDS), ..CodeOptions::default() },
     };
     let found = precision::estimate(session, &source, &options, &mut Vec::new())?;

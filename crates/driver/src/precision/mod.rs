@@ -25,7 +25,10 @@
 //! The error of a program in which a variable has a narrower type is the estimate of that program: its source is changed,
 //! compiled and observed as the program itself ([`narrow`]). So the types of all operations, and the conversions, are
 //! those that the language gives them.
+//!
+//! The estimate is about the result. The error of a derivative, if it is asked for, is measured ([`derivative`]).
 
+mod derivative;
 pub mod narrow;
 pub mod observe;
 pub mod owners;
@@ -38,6 +41,7 @@ use lower::Request;
 use serde_json::Value as Json;
 use syntax::{Diagnostic, FileId, Span};
 
+use self::derivative::Derivatives;
 use self::observe::Row;
 use self::owners::{Owners, Variable};
 use crate::bind::{Bind, BindValue};
@@ -74,6 +78,8 @@ pub struct Options {
     pub memory: Vec<Bind>,
     /// The backend that runs it.
     pub backend: Backend,
+    /// The mode of the derivative whose error counts beside that of the value, if there is one.
+    pub derivative: Option<Direction>,
     /// Options of code generation.
     pub code: CodeOptions,
 }
@@ -113,19 +119,36 @@ pub struct Report {
     pub sizes: Vec<f64>,
     /// The number of points.
     pub points: usize,
-    /// The number of points that were left out because a result is infinite or NaN there.
+    /// The number of points that were left out because a result, or a derivative that counts, is infinite or NaN
+    /// there.
     pub left_out: usize,
     /// The estimate: the largest one over the points and results.
     pub estimated: f64,
-    /// The error that the function has in its own types, the largest one over the points and results; `None` where it
-    /// could not be run in numbers of twice the digits.
-    pub measured: Option<f64>,
+    /// The errors that the function has in its own types.
+    pub measured: Measured,
     /// A bound of the error that holds to all orders, by intervals, or the first place where there is none.
     pub enclosed: Result<f64, Unbounded>,
     /// The contributions, the largest first.
     pub contributions: Vec<Contribution>,
     /// The contribution of the operations of each line of a file.
     pub lines: Vec<(FileId, u32, f64)>,
+}
+
+/// The errors that a function has in its own types, the largest ones over points and results.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Measured {
+    /// The error of the value; `None` where the function could not be run in numbers of twice a double's digits.
+    pub value: Option<f64>,
+    /// The error of the derivative, if [`Options::derivative`] asks for it: compared with that of the program in doubles,
+    /// and relative to the largest size of the derivatives of the result by the parameter.
+    pub derivative: Option<f64>,
+}
+
+impl Measured {
+    /// Returns true if a known error is larger than a tolerance.
+    pub fn exceeds(&self, tolerance: f64) -> bool {
+        [self.value, self.derivative].into_iter().flatten().any(|error| error > tolerance)
+    }
 }
 
 /// Why intervals do not bound the error.
@@ -223,15 +246,33 @@ impl Model {
             let n = 2 * rows.len().max(1) as u64;
             memory.push(Bind { name: TABLE.into(), value: BindValue::Zeros(n) });
         }
-        let wide = callee(&mut loaded, compiled, options, &memory)?;
+        let wide = callee(&mut loaded, compiled, options, &memory, Direction::Reverse)?;
         let table = wide.runner().find(TABLE);
         Ok(Model { wide, rows, table, owners, root, loaded, request, ranges })
     }
 
-    /// The numbers that the function takes, with the types that the program declares.
+    /// The function with the types that the program declares.
     fn own(&mut self, options: &Options) -> Result<Callee, Failure> {
-        let compiled = self.loaded.compile(&self.request, &pipeline::Options::default())?;
-        callee(&mut self.loaded, compiled, options, &options.memory)
+        let direction = options.derivative.unwrap_or(Direction::Reverse);
+        self.unobserved(options, direction, &pipeline::Options::default())
+    }
+
+    /// The function in doubles.
+    fn doubles(&mut self, options: &Options, direction: Direction) -> Result<Callee, Failure> {
+        let asked = pipeline::Options { widen: true, ..pipeline::Options::default() };
+        self.unobserved(options, direction, &asked)
+    }
+
+    fn unobserved(
+        &mut self,
+        options: &Options,
+        direction: Direction,
+        asked: &pipeline::Options,
+    ) -> Result<Callee, Failure> {
+        let derivatives = options.derivative.is_some();
+        let request = Request { derivatives, sparse: derivatives, ..self.request.clone() };
+        let compiled = self.loaded.compile(&request, asked)?;
+        callee(&mut self.loaded, compiled, options, &options.memory, direction)
     }
 
     /// The names of the results that have derivatives.
@@ -278,7 +319,7 @@ pub fn read(session: &mut Session, path: &Path) -> Result<Source, Error> {
 }
 
 /// Loads a program from its text.
-fn load(session: &mut Session, source: &Source) -> Result<Loaded, Error> {
+pub fn load(session: &mut Session, source: &Source) -> Result<Loaded, Error> {
     let mut program = session.program();
     let file = session.load_text(&mut program, &source.name, source.text.clone(), &source.folder);
     session.load_links(&mut program)?;
@@ -290,9 +331,9 @@ fn callee(
     compiled: Compiled,
     options: &Options,
     memory: &[Bind],
+    direction: Direction,
 ) -> Result<Callee, Failure> {
-    let mut callee =
-        Callee::for_points(compiled, options.backend, &options.code, memory, Direction::Reverse)?;
+    let mut callee = Callee::for_points(compiled, options.backend, &options.code, memory, direction)?;
     callee.bind(loaded, memory)?;
     Ok(callee)
 }
@@ -324,11 +365,17 @@ pub struct Reference {
     /// not be computed.
     exact: Vec<Option<Vec<Wide>>>,
     sizes: Vec<f64>,
+    /// The derivatives at these points, if they are asked for.
+    derivatives: Option<Derivatives>,
 }
 
 impl Reference {
-    /// The largest error of results of the function at points, of which the first has this number.
-    fn error(&self, own: &mut Callee, points: &[Point], first: usize) -> Result<Option<f64>, Error> {
+    /// The largest errors of the function at points, of which the first has this number.
+    fn errors(&self, own: &mut Callee, points: &[Point], first: usize) -> Result<Measured, Error> {
+        let derivative = match &self.derivatives {
+            Some(derivatives) => derivatives.error(own, points, first)?,
+            None => None,
+        };
         let mut largest = None;
         for (k, value) in own.values(points)?.iter().enumerate() {
             let Some(exact) = &self.exact[first + k] else { continue };
@@ -338,7 +385,7 @@ impl Reference {
                 largest = Some(larger(largest.unwrap_or(0.0), error.hi.abs() / size));
             }
         }
-        Ok(largest)
+        Ok(Measured { value: largest, derivative })
     }
 }
 
@@ -376,21 +423,29 @@ pub fn estimate(
         let numbers = model.wide.outputs.iter().zip(value).filter(|n| n.0.diff);
         Ok(numbers.into_iter().all(|(_, bits)| f64::from_bits(bits).is_finite()))
     };
-    let mut kept = Vec::new();
-    for point in points {
-        if is_finite(&mut model, &point)? {
-            kept.push(point);
+    let mut finite = [Vec::new(), Vec::new()];
+    for (points, finite) in [points, others].into_iter().zip(&mut finite) {
+        for point in points {
+            if is_finite(&mut model, &point)? {
+                finite.push(point);
+            }
         }
     }
+    let derivatives = match options.derivative {
+        Some(direction) => {
+            let (derivatives, points) = Derivatives::at(&mut model, options, direction, &inputs, finite)?;
+            finite = points;
+            Some(derivatives)
+        }
+        None => None,
+    };
+    let [kept, finite_others] = finite;
     if kept.is_empty() {
-        let message = "a result is infinite or NaN at every point; choose others by `--range` or `--at`";
-        return Err(Error::input(message).into());
-    }
-    let mut finite_others = Vec::new();
-    for point in others {
-        if is_finite(&mut model, &point)? {
-            finite_others.push(point);
-        }
+        let message = match derivatives {
+            Some(_) => "a result or derivative is infinite or NaN at every point",
+            None => "a result is infinite or NaN at every point",
+        };
+        return Err(Error::input(format!("{message}; choose others by `--range` or `--at`")).into());
     }
     let errors = model.errors(&inputs, &kept)?;
     let n = model.outputs().len();
@@ -404,8 +459,9 @@ pub fn estimate(
         others: finite_others,
         exact,
         sizes: sizes.clone(),
+        derivatives,
     };
-    let measured = reference.error(&mut own, &reference.points, 0)?;
+    let measured = reference.errors(&mut own, &reference.points, 0)?;
     let enclosed = enclosed(&mut model, options, &reference)?;
     let report = Report {
         outputs: model.outputs(),

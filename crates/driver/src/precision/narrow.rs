@@ -10,12 +10,16 @@
 //! Then the changed program is run in its own types at points that the estimate has not seen, and compared with the
 //! original in numbers of twice a double's digits. If the error is larger than the tolerance, the variables that were
 //! narrowed last get their types back until it is not.
+//!
+//! If the error of a derivative counts, too ([`Options::derivative`]), the derivative of every changed program is run, and
+//! all of this holds for its error as well.
 
 use ir::Scalar;
 use syntax::Span;
 
 use super::owners::{Change, Place, name_of};
-use super::{Contribution, Estimate, Model, Options, Source, larger};
+use super::{Contribution, Estimate, Measured, Model, Options, Source, larger};
+use crate::call::Direction;
 use crate::error::{Error, Failure};
 use crate::session::Session;
 
@@ -38,14 +42,54 @@ pub struct Proposal {
     pub kept: Vec<(usize, String)>,
     /// The estimate for the changed program.
     pub predicted: f64,
-    /// The error of the changed program at other points than those of the estimate; `None` if it is not known.
-    pub measured: Option<f64>,
+    /// The errors of the changed program at other points than those of the estimate.
+    pub measured: Measured,
     /// The number of these points.
     pub points: usize,
     /// The variables whose narrower types were given up because the error was larger than the tolerance.
     pub given_up: Vec<Narrowed>,
     /// The text of the changed program.
     pub text: String,
+}
+
+impl Proposal {
+    /// Returns true if the errors of the changed program are known and within the tolerance.
+    pub fn is_within(&self, tolerance: f64) -> bool {
+        self.measured.value.is_some() && !self.measured.exceeds(tolerance)
+    }
+}
+
+/// The word for the derivative of a mode.
+pub fn derivative_name(direction: Direction) -> &'static str {
+    match direction {
+        Direction::Forward => "tangent",
+        Direction::Reverse | Direction::Back => "gradient",
+    }
+}
+
+/// The errors of a changed program at the points of the estimate.
+#[derive(Clone, Copy, Debug)]
+struct Predicted {
+    /// The estimate, or the error that the program has if that is larger.
+    value: f64,
+    /// The error of the derivative that counts, or 0.
+    derivative: f64,
+}
+
+impl Predicted {
+    fn largest(self) -> f64 {
+        larger(self.value, self.derivative)
+    }
+
+    /// The reason why the program is not chosen.
+    fn why(self, tolerance: f64, options: &Options) -> String {
+        match options.derivative {
+            Some(direction) if self.value <= tolerance => {
+                format!("the error of the {} would be {:.1e}", derivative_name(direction), self.derivative)
+            }
+            _ => format!("the error would be {:.1e}", self.value),
+        }
+    }
 }
 
 /// A change of the source, and the variables that it is of.
@@ -89,7 +133,7 @@ fn candidates(session: &Session, estimate: &Estimate, options: &Options) -> Resu
     for candidate in &mut all {
         for &to in narrower(candidate.change.from) {
             let found = predicted(session, estimate, options, &[(&candidate.change, to)])?;
-            candidate.alone.push((to, found));
+            candidate.alone.push((to, found.map(Predicted::largest)));
         }
     }
     Ok(all)
@@ -122,7 +166,7 @@ pub fn propose(
     order.sort_by(|a, b| a.1.bytes().cmp(&b.1.bytes()).then(a.2.total_cmp(&b.2)));
     let mut chosen: Vec<(usize, Scalar)> = Vec::new();
     let mut last = estimate.report.estimated;
-    let mut excess: Vec<(usize, f64)> = Vec::new();
+    let mut excess: Vec<(usize, Predicted)> = Vec::new();
     for (k, to, _) in order {
         if chosen.iter().any(|c| c.0 == k) {
             continue;
@@ -130,7 +174,7 @@ pub fn propose(
         let mut with = chosen.clone();
         with.push((k, to));
         match predicted(session, estimate, options, &changes(&candidates, &with))? {
-            Ok(found) if found <= tolerance => (chosen, last) = (with, found),
+            Ok(found) if found.largest() <= tolerance => (chosen, last) = (with, found.value),
             Ok(found) => excess.push((k, found)),
             Err(why) => kept.extend(candidates[k].variables.iter().map(|&v| (v, why.clone()))),
         }
@@ -142,18 +186,18 @@ pub fn propose(
             true => estimate.report.measured,
             false => measured(session, estimate, options, &text)?,
         };
-        if measured.is_none_or(|error| error <= tolerance) {
+        if !measured.exceeds(tolerance) {
             break (text, measured);
         }
         let Some((k, to)) = chosen.pop() else { break (text, measured) };
         given_up.push(Narrowed { variables: candidates[k].variables.clone(), to });
         if let Ok(found) = predicted(session, estimate, options, &changes(&candidates, &chosen))? {
-            last = found;
+            last = found.value;
         }
     };
     for (k, found) in excess {
         if chosen.iter().all(|c| c.0 != k) {
-            let why = format!("the error would be {found:.1e}");
+            let why = found.why(tolerance, options);
             kept.extend(candidates[k].variables.iter().map(|&v| (v, why.clone())));
         }
     }
@@ -181,15 +225,15 @@ fn changes<'c>(candidates: &'c [Candidate], chosen: &[(usize, Scalar)]) -> Vec<(
     chosen.iter().map(|&(k, to)| (&candidates[k].change, to)).collect()
 }
 
-/// The estimate for the program with changes, or the error that it has in its own types if that is larger: it is where a
-/// value without a derivative carries the error, or where a condition is decided otherwise. The reason why there is none
-/// if the program does not compile.
+/// The errors of the program with changes: the estimate, or the error that it has in its own types if that is larger: it is
+/// where a value without a derivative carries the error, or where a condition is decided otherwise. The reason why there is
+/// none if the program does not compile.
 fn predicted(
     session: &Session,
     estimate: &Estimate,
     options: &Options,
     changes: &[(&Change, Scalar)],
-) -> Result<Result<f64, String>, Failure> {
+) -> Result<Result<Predicted, String>, Failure> {
     let source = Source { text: changed(&estimate.source.text, changes), ..estimate.source.clone() };
     let reference = &estimate.reference;
     let mut model = match Model::new(&mut session.fresh(), &source, options, &mut Vec::new()) {
@@ -204,29 +248,33 @@ fn predicted(
     let mut run = || {
         let errors = model.errors(&reference.inputs, &reference.points)?;
         let mut own = model.own(options)?;
-        let measured = reference.error(&mut own, &reference.points, 0)?;
-        Ok(larger(errors.largest(&reference.sizes, |_| true), measured.unwrap_or(0.0)))
+        let measured = reference.errors(&mut own, &reference.points, 0)?;
+        let estimated = errors.largest(&reference.sizes, |_| true);
+        Ok(Predicted {
+            value: larger(estimated, measured.value.unwrap_or(0.0)),
+            derivative: measured.derivative.unwrap_or(0.0),
+        })
     };
     match run() {
-        Ok(error) => Ok(Ok(error)),
+        Ok(predicted) => Ok(Ok(predicted)),
         Err(Failure::Other(Error::Stopped(why))) => Ok(Err(why)),
         Err(failure) => Err(failure),
     }
 }
 
-/// The error of a changed program at the points that the estimate has not seen.
+/// The errors of a changed program at the points that the estimate has not seen.
 fn measured(
     session: &Session,
     estimate: &Estimate,
     options: &Options,
     text: &str,
-) -> Result<Option<f64>, Failure> {
+) -> Result<Measured, Failure> {
     let source = Source { text: text.to_string(), ..estimate.source.clone() };
     let mut model = Model::new(&mut session.fresh(), &source, options, &mut Vec::new())?;
     let mut own = model.own(options)?;
     let reference = &estimate.reference;
     debug_assert_eq!(own.outputs, reference.outputs, "narrower variables change no result's type");
-    Ok(reference.error(&mut own, &reference.others, reference.points.len())?)
+    Ok(reference.errors(&mut own, &reference.others, reference.points.len())?)
 }
 
 /// A text with changes of types.
