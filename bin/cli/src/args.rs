@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use driver::derive::Derivative;
 use driver::dump::Stage;
 use driver::launch::{Backend, CodeOptions};
 
 use crate::fit::args::{FIT_HELP, FitArgs};
+use crate::precision::{DERIVE_HELP, DeriveArgs, PRECISION_HELP, PrecisionArgs};
 use crate::recurrence::RecurrenceArgs;
 use crate::sparse::JacobianArgs;
 use crate::values::{amount, backend, bytes, choice, code, count, lanes, lint, seconds};
@@ -140,28 +140,6 @@ Examples:
   pullback ruletest core --points 20
 
 Exit status 1 if an error is larger than `--ulps`, or if nothing could be tested.";
-
-const DERIVE_HELP: &str = "\
-With `--tolerance`, variables get narrower types first, as by `pullback precision`. The derivative is that of the narrowed \
-program, and its error, too, is within the tolerance: it is run at random points, and compared with the derivative of the \
-program in doubles.
-
-Examples:
-  pullback derive kernel.slang loss --mode bwd
-  pullback derive kernel.slang loss --tolerance 1e-3 --range 0,1";
-
-const PRECISION_HELP: &str = "\
-The first-order error of a result is the sum of what each operation contributes: its roundoff, times its cotangent. The \
-terms are summed up by variable, at random points. With `--tolerance`, variables whose narrower types keep the error \
-within it get them in the source, which is then run at other points.
-
-Examples:
-  pullback precision kernel.slang loss
-  pullback precision kernel.slang loss --tolerance 1e-3 --points 50 -o narrow.slang
-  pullback precision kernel.slang loss --tolerance 1e-3 --gradient
-  pullback precision kernel.slang loss --at 'x=1.5' --json
-
-Exit status 1 if an error of the narrowed program is larger than the tolerance, or not known.";
 
 const VERIFY_HELP: &str = "\
 In double precision, forward mode, reverse mode, dual numbers on the code before differentiation, and differences \
@@ -603,26 +581,6 @@ pub(crate) struct ExplainArgs {
     pub(crate) witnesses: bool,
 }
 
-#[derive(Debug, Args)]
-#[command(mut_args(only_with_tolerance))]
-pub(crate) struct DeriveArgs {
-    #[command(flatten)]
-    pub(crate) rounding: RoundingArgs,
-    /// Which derivative
-    #[arg(long, value_parser = choice(Derivative::ALL), default_value = "bwd")]
-    pub(crate) mode: Derivative,
-    /// Give variables narrower types with which errors of results and of derivatives, relative to their largest size, stay
-    /// within this
-    #[arg(long, value_name = "X", value_parser = amount)]
-    pub(crate) tolerance: Option<f64>,
-}
-
-/// Without a tolerance, `derive` runs nothing.
-fn only_with_tolerance(arg: clap::Arg) -> clap::Arg {
-    let runs = ["bind", "backend", "lanes", "memory", "seconds", "at", "range", "seed", "points"];
-    if runs.contains(&arg.get_id().as_str()) { arg.requires("tolerance") } else { arg }
-}
-
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Mode {
     /// One pass for each input number
@@ -748,33 +706,6 @@ pub(crate) struct RuletestArgs {
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-/// A function, and the points where its rounding errors are estimated.
-#[derive(Debug, Args)]
-pub(crate) struct RoundingArgs {
-    #[command(flatten)]
-    pub(crate) call: CallArgs,
-    #[command(flatten)]
-    pub(crate) draw: DrawArgs,
-    /// Random points
-    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    pub(crate) points: u32,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct PrecisionArgs {
-    #[command(flatten)]
-    pub(crate) rounding: RoundingArgs,
-    /// Propose narrower types with which errors of results, relative to their largest size, stay within this
-    #[arg(long, value_name = "X", value_parser = amount)]
-    pub(crate) tolerance: Option<f64>,
-    /// Measure the error of the gradient, too; with a tolerance, it stays within that, as well
-    #[arg(long)]
-    pub(crate) gradient: bool,
-    /// Write the program with the narrower types to this file [default: show the lines that change]
-    #[arg(long, short = 'o', value_name = "FILE", requires = "tolerance")]
-    pub(crate) output: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

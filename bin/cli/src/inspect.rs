@@ -3,9 +3,9 @@
 use driver::device::{Backend, DeviceInfo};
 use driver::{checkpoints, dump, pipeline, render};
 
-use crate::args::{CheckArgs, DeriveArgs, DevicesArgs, EmitArgs, ExplainArgs};
+use crate::args::{CheckArgs, DevicesArgs, EmitArgs, ExplainArgs};
 use crate::outputs::Outputs;
-use crate::precision::narrowed_derivative;
+use crate::precision::{DeriveArgs, narrowed_derivative};
 use crate::report::{self, Stop};
 
 pub(crate) fn check(args: &CheckArgs) -> u8 {

@@ -1,8 +1,11 @@
 //! `precision`: rounding errors by variable, and narrower types within a tolerance, which `derive` applies, too.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use clap::Args;
+use driver::Error;
 use driver::call::{Direction, parse_arguments};
+use driver::derive::{self, Derivative};
 use driver::files;
 use driver::launch::CodeOptions;
 use driver::precision::narrow::{self, Narrowed, Proposal};
@@ -10,16 +13,87 @@ use driver::precision::owners::name_of;
 use driver::precision::{self, Contribution, Estimate, Options, Report, Source};
 use driver::render;
 use driver::session::Session;
-use driver::{Error, derive};
 use serde_json::{Value as Json, json};
 
-use crate::args::{DeriveArgs, PrecisionArgs, RoundingArgs};
+use crate::args::{CallArgs, DrawArgs};
 use crate::derive::{aligned, ranges};
 use crate::format::difference;
 use crate::report::{self, Stop};
+use crate::values::{amount, choice};
 
 /// The number of results whose sizes are shown.
 const SHOWN: usize = 4;
+
+pub(crate) const DERIVE_HELP: &str = "\
+With `--tolerance`, variables get narrower types first, as by `pullback precision`. The derivative is that of the narrowed \
+program, and its error, too, is within the tolerance: it is run at random points, and compared with the derivative of the \
+program in doubles.
+
+Examples:
+  pullback derive kernel.slang loss --mode bwd
+  pullback derive kernel.slang loss --tolerance 1e-3 --range 0,1
+
+Exit status 1 if the errors of the narrowed program are not known.";
+
+pub(crate) const PRECISION_HELP: &str = "\
+The first-order error of a result is the sum of what each operation contributes: its roundoff, times its cotangent. The \
+terms are summed up by variable, at random points. With `--tolerance`, variables whose narrower types keep the error \
+within it get them in the source, which is then run at other points.
+
+Examples:
+  pullback precision kernel.slang loss
+  pullback precision kernel.slang loss --tolerance 1e-3 --points 50 -o narrow.slang
+  pullback precision kernel.slang loss --tolerance 1e-3 --gradient
+  pullback precision kernel.slang loss --at 'x=1.5' --json
+
+Exit status 1 if an error of the narrowed program is larger than the tolerance, or not known.";
+
+/// A function, and the points where its rounding errors are estimated.
+#[derive(Debug, Args)]
+pub(crate) struct RoundingArgs {
+    #[command(flatten)]
+    pub(crate) call: CallArgs,
+    #[command(flatten)]
+    pub(crate) draw: DrawArgs,
+    /// Random points
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) points: u32,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PrecisionArgs {
+    #[command(flatten)]
+    pub(crate) rounding: RoundingArgs,
+    /// Propose narrower types with which errors of results, relative to their largest size, stay within this
+    #[arg(long, value_name = "X", value_parser = amount)]
+    pub(crate) tolerance: Option<f64>,
+    /// Measure the error of the gradient, too; with a tolerance, it stays within that, as well
+    #[arg(long)]
+    pub(crate) gradient: bool,
+    /// Write the program with the narrower types to this file [default: show the lines that change]
+    #[arg(long, short = 'o', value_name = "FILE", requires = "tolerance")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+#[command(mut_args(only_with_tolerance))]
+pub(crate) struct DeriveArgs {
+    #[command(flatten)]
+    pub(crate) rounding: RoundingArgs,
+    /// Which derivative
+    #[arg(long, value_parser = choice(Derivative::ALL), default_value = "bwd")]
+    pub(crate) mode: Derivative,
+    /// Give variables narrower types with which errors of results and of derivatives, relative to their largest size, stay
+    /// within this
+    #[arg(long, value_name = "X", value_parser = amount)]
+    pub(crate) tolerance: Option<f64>,
+}
+
+/// Without a tolerance, `derive` runs nothing.
+fn only_with_tolerance(arg: clap::Arg) -> clap::Arg {
+    let runs = ["bind", "backend", "lanes", "memory", "seconds", "at", "range", "seed", "points"];
+    if runs.contains(&arg.get_id().as_str()) { arg.requires("tolerance") } else { arg }
+}
 
 pub(crate) fn precision(args: &PrecisionArgs) -> u8 {
     let call = &args.rounding.call;
@@ -112,7 +186,15 @@ pub(crate) fn narrowed_derivative(
     let (Some(value), Some(of_derivative), true) =
         (proposal.measured.value, proposal.measured.derivative, proposal.is_within(tolerance))
     else {
-        let message = "the error of the program with narrower types is not known: it runs too long in numbers of twice the digits";
+        let message = match proposal.points {
+            0 => {
+                "a result or derivative is infinite or NaN at every point where the program with narrower types would be \
+                  checked; choose others by `--range` or `--at`"
+            }
+            _ => {
+                "the error of the program with narrower types is not known: it runs too long in numbers of twice the digits"
+            }
+        };
         return Err(Error::input(message).into());
     };
     let names = |n: &Narrowed| narrow::names(&estimate.report.contributions, n);

@@ -235,6 +235,48 @@ fn derivatives_of_narrowed_programs_compute_in_these_types() {
 }
 
 #[test]
+fn fields_of_structs_that_only_the_function_uses_may_be_narrower() {
+    let text = "struct Inner : IDifferentiable { float small; }\n\
+        struct Hit : IDifferentiable { float large; float low, little; Inner inner; }\n\
+        [Differentiable] Hit trace(float x)\n{\n    Hit hit;\n    hit.large = x * x;\n    hit.low = 0.001 * x;\n    \
+            hit.little = 0.001;\n    hit.inner = { 0.001 * x };\n    return hit;\n}\n\
+        [Differentiable] float f(float x)\n{\n    Hit hit = trace(x);\n    \
+            return hit.large + hit.low + hit.little * x + hit.inner.small;\n}\n";
+    let (found, proposal) = proposed(text, 1e-5);
+    assert_eq!(proposal.narrowed.len(), 2, "{proposal:?}");
+    let mut names = narrowed(&found, &proposal);
+    names.sort_unstable();
+    assert_eq!(names, ["little", "low", "small"], "{proposal:?}");
+    assert_eq!(of(&found, "low").variable.path(), "Hit: low");
+    assert!(proposal.text.contains("{ float large; half low, little; Inner inner; }"), "{}", proposal.text);
+    assert!(proposal.text.contains("{ half small; }"), "{}", proposal.text);
+    // What others see keeps its layout.
+    for more in [
+        "RWStructuredBuffer<Hit> hits;\n",
+        "float other(float x) { Hit hit = trace(x); return hit.low; }\n",
+        "#define RAY Hit\n",
+        "struct Kept { Hit hit; }\nstatic Kept kept;\n",
+        "typedef Hit Found;\n",
+    ] {
+        let proposal = proposed(&format!("{text}{more}"), 1e-5).1;
+        assert!(proposal.narrowed.is_empty(), "{more}: {proposal:?}");
+    }
+    // A struct that contains it and is not used does not see it; neither does a comment.
+    for more in ["struct Free { Hit hit; }\n", "// Hit\n"] {
+        assert_eq!(proposed(&format!("{text}{more}"), 1e-5).1.narrowed.len(), 2, "{more}");
+    }
+    let interface = text.replace(
+        "[Differentiable] float f(float x)",
+        "[Differentiable] float f(float x, no_diff Inner given)",
+    );
+    let proposal = proposed(&interface, 1e-5).1;
+    assert_eq!(proposal.narrowed.len(), 1, "{proposal:?}");
+    assert!(proposal.text.contains("{ float small; }"), "{}", proposal.text);
+    let loads = text.replace("Hit hit = trace(x);", "Hit hit = trace(x);\n    Array<Hit, 2> hits;");
+    assert!(proposed(&loads, 1e-5).1.narrowed.is_empty());
+}
+
+#[test]
 fn limits_of_memory_do_not_count_for_the_observed_code() {
     let text = "[Differentiable] [CheckpointBudget(96)] float f(float x)\n\
                 {\n    float s = x;\n    [Checkpoint(4)] for (int i = 0; i < 16; i++) s = sin(s) + x;\n    return s;\n}\n";

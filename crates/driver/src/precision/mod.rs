@@ -32,6 +32,7 @@ mod derivative;
 pub mod narrow;
 pub mod observe;
 pub mod owners;
+mod structs;
 
 use std::path::{Path, PathBuf};
 

@@ -11,14 +11,15 @@ use rustc_hash::FxHashMap;
 use syntax::ast::{DeclKind, ExprKind, Modifiers, StmtKind, UnaryOp};
 use syntax::{DeclId, ExprId, FileId, Sources, Span, StmtId};
 
+use super::structs;
 use crate::error::source_span;
 
-/// A variable, or the returned value of a function.
+/// A variable, a field, or the returned value of a function.
 #[derive(Clone, Debug)]
 pub struct Variable {
     /// Its name; `return` for a returned value.
     pub name: String,
-    /// The function that it is in; empty outside of functions.
+    /// The function or struct that it is in; empty outside of them.
     pub function: String,
     /// Where it is declared.
     pub span: Span,
@@ -96,11 +97,18 @@ impl Owners {
         reached: &[ir::Span],
     ) -> Owners {
         let library = program.library_files();
-        let reached = reached.iter().map(|&span| source_span(span)).collect();
-        let mut find = Find { program, sources, root, top, reached, owners: Owners::default() };
+        let reached: Vec<Span> = reached.iter().map(|&span| source_span(span)).collect();
+        let structs = structs::inner(program, sources, root, top, &reached);
+        let mut find = Find { program, sources, root, top, reached, structs, owners: Owners::default() };
         for file in &program.ast.files {
             if library.binary_search(&file.file.0).is_err() {
                 file.decls.iter().for_each(|&decl| find.declaration(decl, ""));
+            }
+        }
+        for decl in find.structs.clone() {
+            let name = program.ast.name(program.ast.decls[decl].name);
+            for &member in program.ast.decls[decl].kind.members() {
+                find.variable(member, name);
             }
         }
         let mut owners = find.owners;
@@ -122,6 +130,8 @@ struct Find<'p> {
     root: FileId,
     top: DeclId,
     reached: Vec<Span>,
+    /// The structs whose fields may have other types.
+    structs: Vec<DeclId>,
     owners: Owners,
 }
 
@@ -228,7 +238,14 @@ impl Find<'_> {
         };
         let ty = self.program.tables.decl_types[decl]?;
         let change = self.change(decl, ty, ty_expr, init);
-        let function = if data.parent.is_some() { function } else { "" };
+        let parent = data.parent.map(|parent| &self.program.ast.decls[parent]);
+        let function = match parent {
+            Some(parent) if matches!(parent.kind, DeclKind::Struct { .. }) => {
+                self.program.ast.name(parent.name)
+            }
+            Some(_) => function,
+            None => "",
+        };
         Some(self.add((decl, false), self.program.ast.name(data.name), function, data.name_span, ty, change))
     }
 
@@ -305,6 +322,12 @@ impl Find<'_> {
             _ if is_param => {}
             Some(DeclKind::Func { .. } | DeclKind::Init { .. } | DeclKind::Accessor { .. })
                 if !data.modifiers.has(Modifiers::STATIC) => {}
+            Some(DeclKind::Struct { .. }) if !data.modifiers.has(Modifiers::STATIC) => {
+                let is_inner = data.parent.is_some_and(|parent| self.structs.contains(&parent));
+                if !is_inner {
+                    return Err("its struct is used elsewhere");
+                }
+            }
             _ => return Err("it is not local"),
         }
         match (ty_expr, init) {
