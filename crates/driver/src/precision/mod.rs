@@ -26,7 +26,7 @@
 //! compiled and observed as the program itself ([`narrow`]). So the types of all operations, and the conversions, are
 //! those that the language gives them.
 //!
-//! The estimate is about the result. The error of a derivative, if it is asked for, is measured ([`derivative`]).
+//! The estimate is about the result. The error of a derivative, if it is asked for, is measured.
 
 mod derivative;
 pub mod narrow;

@@ -236,16 +236,8 @@ fn predicted(
 ) -> Result<Result<Predicted, String>, Failure> {
     let source = Source { text: changed(&estimate.source.text, changes), ..estimate.source.clone() };
     let reference = &estimate.reference;
-    let mut model = match Model::new(&mut session.fresh(), &source, options, &mut Vec::new()) {
-        Ok(model) => model,
-        Err(Failure::Program(diagnostics)) => {
-            let errors = diagnostics.into_iter().filter(|d| d.severity == syntax::Severity::Error);
-            let why = errors.map(|d| d.message).next().unwrap_or_default();
-            return Ok(Err(format!("the program would have an error: {why}")));
-        }
-        Err(failure) => return Err(failure),
-    };
-    let mut run = || {
+    let run = || {
+        let mut model = Model::new(&mut session.fresh(), &source, options, &mut Vec::new())?;
         let errors = model.errors(&reference.inputs, &reference.points)?;
         let mut own = model.own(options)?;
         let measured = reference.errors(&mut own, &reference.points, 0)?;
@@ -257,6 +249,11 @@ fn predicted(
     };
     match run() {
         Ok(predicted) => Ok(Ok(predicted)),
+        Err(Failure::Program(diagnostics)) => {
+            let errors = diagnostics.into_iter().filter(|d| d.severity == syntax::Severity::Error);
+            let why = errors.map(|d| d.message).next().unwrap_or_default();
+            Ok(Err(format!("the program would have an error: {why}")))
+        }
         Err(Failure::Other(Error::Stopped(why))) => Ok(Err(why)),
         Err(failure) => Err(failure),
     }
