@@ -84,6 +84,15 @@ impl Engine<'_> {
 
     /// The memory that one call of a user function or segment keeps: the maximum over all derivatives made of it.
     pub(crate) fn total(&self, func: Func) -> Total {
+        self.total_in(func, &mut Vec::new())
+    }
+
+    /// As [`Self::total`], within the totals of other functions, which count once.
+    fn total_in(&self, func: Func, around: &mut Vec<Func>) -> Total {
+        if around.contains(&func) {
+            return Total::default();
+        }
+        around.push(func);
         let mut most = Total::default();
         for (_, footprint) in self.found.footprints.values().filter(|(owner, _)| *owner == func) {
             let mut total = Total::default();
@@ -91,7 +100,7 @@ impl Engine<'_> {
             self.add(footprint, Counted::All, 1, &mut total, &mut segments);
             // The segments are reversed one after the other.
             let mut largest = 0;
-            for segment in segments.into_iter().map(|s| self.total(s)) {
+            for segment in segments.into_iter().map(|s| self.total_in(s, around)).collect::<Vec<_>>() {
                 largest = segment.bytes.max(largest);
                 total.unknown = total.unknown.or(segment.unknown);
                 total.loops.extend(segment.loops);
@@ -103,6 +112,7 @@ impl Engine<'_> {
                 most = total;
             }
         }
+        around.pop();
         most
     }
 
