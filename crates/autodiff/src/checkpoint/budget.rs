@@ -6,7 +6,7 @@
 //! reversed by segments ([`crate::segment`]), beginning with the loops that keep most, and at last with as many
 //! states as fit, whose trips run as often as that takes. The first way that fits the budget is taken.
 //!
-//! What a call keeps counts for its caller, so the loops of the functions that are called are reversed in segments, too, for
+//! The bytes that a call keeps count for its caller, so the loops of the functions that are called are reversed in segments, too, for
 //! all of their callers. Where functions with budgets call the same function, its loops have the fewest states that one of
 //! them needs: a function whose budget was kept before is tried again.
 

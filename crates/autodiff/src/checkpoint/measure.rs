@@ -87,7 +87,8 @@ impl Engine<'_> {
         self.total_in(func, &mut Vec::new())
     }
 
-    /// As [`Self::total`], within the totals of other functions, which count once.
+    /// As [`Self::total`], within the totals of other functions. Where functions call each other, a segment may be among the
+    /// segments of what it calls; it counts once.
     fn total_in(&self, func: Func, around: &mut Vec<Func>) -> Total {
         if around.contains(&func) {
             return Total::default();

@@ -16,7 +16,7 @@ type Jacobian = Vec<Vec<f64>>;
 pub(super) struct Derivatives {
     direction: Direction,
     exact: Vec<Jacobian>,
-    /// What errors are relative to: the largest size, over the points of the estimate, of the derivatives of a result by the
+    /// The sizes that errors are relative to: the largest one, over the points of the estimate, of the derivatives of a result by the
     /// parameter that the input is a part of; 1 where it is 0.
     sizes: Jacobian,
 }
