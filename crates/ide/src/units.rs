@@ -293,7 +293,9 @@ impl Units {
         let is_made = matches!(kind, DeclKind::Func { body: Some(_), .. }) && !unit.is_function;
         let is_extension = analysis.program.ast.extensions.contains_key(&unit.decl);
         let has_unnamed = kind.members().iter().any(|&member| !is_named(member) || is_sum(member));
-        !is_named(unit.decl) || is_extern || is_made || is_extension || has_unnamed
+        // Conversions of handles call it.
+        let is_finder = analysis.program.finders_of_resources().contains(&unit.decl);
+        !is_named(unit.decl) || is_extern || is_made || is_extension || has_unnamed || is_finder
     }
 
     /// The units of which a program must name one to reach an implicit unit: operators belong to the types of their
@@ -308,7 +310,12 @@ impl Units {
         let ast = &analysis.program.ast;
         let Unit { decl, span, overlaps, .. } = self.all[unit];
         let made = &ast.decls[decl];
-        if overlaps || ast.extensions.contains_key(&decl) || made.modifiers.has(Modifiers::EXTERN) {
+        let is_finder = analysis.program.finders_of_resources().contains(&decl);
+        if overlaps
+            || is_finder
+            || ast.extensions.contains_key(&decl)
+            || made.modifiers.has(Modifiers::EXTERN)
+        {
             return None;
         }
         let mut types: Vec<ExprId> = Vec::new();

@@ -266,6 +266,22 @@ fn errors_of_operators_and_extensions_are_confined() {
     assert!(!found.iter().any(|line| line.contains("E0999")), "{found:#?}");
 }
 
+/// A program's own function that finds resources is called wherever a handle is used, and is not named there.
+#[test]
+fn an_error_in_what_handles_call_concerns_their_uses() {
+    let path = Path::new("/nowhere/handles.slang");
+    let text = "[vk::binding(0, 0)] __DynamicResource<__DynamicResourceKind.General> heap[];\n\
+        export T getDescriptorFromHandle<T : float>(DescriptorHandle<T> handle)\n\
+        { return heap[((uint2)handle).x].asOpaqueDescriptor<T>(); }\n\
+        [Differentiable] float first(ByteAddressBuffer.Handle bytes, float x)\n\
+        { return no_diff(asfloat(bytes.Load(4))) * x; }\n";
+    let found = check(&mut Checker::new(), path, text);
+    assert!(!found.is_empty() && !found.iter().any(|line| line.contains("E0999")), "{found:#?}");
+    let right = text.replace("T : float", "T : IOpaqueDescriptor");
+    let found = check(&mut Checker::new(), path, &right);
+    assert!(found.is_empty(), "{found:#?}");
+}
+
 #[test]
 fn a_check_stops_when_it_is_asked_to() {
     let path = Path::new("/nowhere/stopped.slang");
