@@ -13,6 +13,7 @@
 use std::collections::BTreeSet;
 
 use autodiff::Mode;
+use ir::interp::depends::dependences;
 use ir::interp::{Limits, Memory, Value, call_limited, dual};
 use ir::print::print_module;
 use ir::{Func, Function, InstData, Math, Module, Op, Prefer, Scalar, Slot, TypeData};
@@ -667,6 +668,63 @@ fn derivatives_are_dual_numbers_and_their_transpose() {
     let curved =
         all.clone().filter(|&seed| check(seed, size(seed)).is_some_and(|found| found != 0.0)).count();
     assert!(curved * 3 > all.count(), "most programs are to test something: {curved}");
+}
+
+/// Masks in place of tangents tell what the interpreter's sets do, before and after optimisation.
+#[test]
+fn sparsity_is_what_the_interpreter_finds() {
+    let (mut followed, mut refused, mut sparse) = (0, 0, 0);
+    for seed in seeds(150) {
+        let (mut module, f) = functions(Style::Smooth, seed, size(seed));
+        let all = derivatives(&mut module, f);
+        let counts = |f: Func| (module.funcs[f].params.len(), module.funcs[f].results.len());
+        for (func, (from, results)) in [(all[1], counts(f)), (all[3], counts(all[2]))] {
+            let params = module.funcs[func].params.clone();
+            let is_tangent: Vec<bool> = (0..params.len()).map(|k| k >= from).collect();
+            let mut made = module.clone();
+            let Ok(of_masks) = autodiff::sparsity(&mut made, func, &is_tangent, results) else {
+                refused += 1;
+                continue;
+            };
+            verify(&made, "sparsity");
+            let mut optimised = made.clone();
+            opt::after_ad(&mut optimised, &opt::Options::default(), &[of_masks]);
+            verify(&optimised, "sparsity, optimised");
+            let args = arguments(Style::Smooth, &mut Rng::new(seed), &module, &params);
+            let n: usize = args[..from].iter().map(|v| v.lanes().len()).sum();
+            let n_seeds = args.iter().map(|v| v.lanes().len()).sum::<usize>() - n;
+            let mut memory = Memory::default();
+            let Ok(expected) = dependences(&module, func, &args, n..n + n_seeds, &mut memory, limits())
+            else {
+                continue;
+            };
+            let skip = expected.len() - {
+                let types = module.funcs[func].results[results..].iter();
+                types.map(|slot| Value::<u64>::zero(&module.types, slot.ty).lanes().len()).sum::<usize>()
+            };
+            let expected: Vec<u64> = expected[skip..]
+                .iter()
+                .map(|seeds| seeds.iter().fold(0, |mask, seed| mask | 1 << (seed % 64)))
+                .collect();
+            let mut next = 0;
+            let masks = args[from..].iter().map(|arg| {
+                arg.map(&mut |_| {
+                    next += 1;
+                    1 << ((next - 1) % 64)
+                })
+            });
+            let args: Vec<Value> = args[..from].iter().cloned().chain(masks).collect();
+            for module in [&made, &optimised] {
+                let found = interpret(module, of_masks, &args, Memory::default()).0;
+                let found = found.map(|found| found.iter().flat_map(|v| v.lanes()).collect::<Vec<u64>>());
+                assert_eq!(found, Ok(expected.clone()), "seed {seed}\n{}", print_module(module));
+            }
+            followed += 1;
+            sparse += usize::from(expected.iter().any(|&mask| mask != expected[0]));
+        }
+    }
+    let n = seeds(150).count();
+    assert!(followed > n && sparse * 4 > n, "{followed} followed, {refused} refused, {sparse} sparse");
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use driver::call::{Callee, Number, Sparse, parse_arguments};
+use driver::launch::Backend;
 use driver::output::{number_json, number_text};
 use driver::sparse::symmetric::Recovery;
 use driver::sparse::{Colours, picture, write};
@@ -17,6 +18,7 @@ use crate::outputs::Outputs;
 use crate::report::{self, Stop};
 
 #[derive(Debug, Args)]
+#[command(mut_arg("backend", |arg| arg.default_value(Backend::SOONEST.name())))]
 pub(crate) struct JacobianArgs {
     #[command(flatten)]
     pub(crate) point: AtArgs,

@@ -44,6 +44,8 @@
 //! [witness](ir::Witness). Derivatives are plain functions again (the marks are dropped at the end), so they
 //! nest to any order.
 //!
+//! [`sparsity`] stands apart: it makes of a derivative the function that says which tangents its results are made of.
+//!
 //! `docs/autodiff.md` states the theorem that each pass relies on.
 #![forbid(unsafe_code)]
 
@@ -70,6 +72,7 @@ mod second;
 mod segment;
 mod shape;
 mod snapshot;
+mod sparsity;
 mod stand_in;
 mod transpose;
 mod unzip;
@@ -83,6 +86,7 @@ use engine::Engine;
 pub use results::{Checkpoints, KeptValue, Problem, Residual, SegmentedLoop, Step, Steps, Unzipped};
 pub use segment::{repetitions, runs};
 pub use shape::Mode;
+pub use sparsity::sparsity;
 
 /// Options for [`differentiate`].
 #[derive(Clone, Debug, Default)]

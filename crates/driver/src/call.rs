@@ -5,6 +5,7 @@
 //! compiled functions that a kernel would call. Generated kernels call them ([`crate::wrap`]), on any
 //! backend.
 
+mod pattern;
 mod sparse;
 
 use std::path::Path;
@@ -40,6 +41,7 @@ pub struct Number {
 /// A compiled function that the host can call, on some backend.
 pub struct Callee {
     runner: Runner,
+    backend: Backend,
     /// The function's description by `lower`.
     pub info: FunctionInfo,
     /// Every input number.
@@ -132,6 +134,7 @@ impl Callee {
         let writable = (!user.is_empty()).then(|| user.into_iter().map(|g| (g, Vec::new())).collect());
         let mut callee = Callee {
             runner,
+            backend,
             info,
             inputs,
             outputs,
@@ -151,7 +154,7 @@ impl Callee {
             args: Default::default(),
             results: Default::default(),
         };
-        callee.give(&nothing, &[], 0);
+        callee.give(&nothing, &[], &[], 0);
         Ok(callee)
     }
 
@@ -206,8 +209,7 @@ impl Callee {
 
     /// The function's outputs, as bits, at each point.
     pub fn values(&mut self, points: &[Point]) -> Result<Vec<Vec<u64>>, Error> {
-        let calls: Vec<Vec<u64>> = points.to_vec();
-        self.call(&self.primal.clone(), &calls)
+        self.call(&self.primal.clone(), &[], points, 0)
     }
 
     /// The function's outputs, as bits.
@@ -218,11 +220,8 @@ impl Callee {
     /// The Jacobian by forward mode: `[output][input]`, over the numbers that have tangents.
     pub fn forward(&mut self, point: &Point) -> Result<Vec<Vec<f64>>, Error> {
         let jvp = self.derivative(self.jvp.as_ref())?;
-        let calls =
-            units(&self.inputs).map(|tangents| [point.clone(), tangents].concat()).collect::<Vec<_>>();
-        let columns = self.call(&jvp, &calls)?;
-        let columns: Vec<Vec<f64>> =
-            columns.iter().map(|c| floats(&self.outputs, &c[self.outputs.len().min(c.len())..])).collect();
+        let columns = self.call(&jvp, point, &units(&self.inputs).collect::<Vec<_>>(), self.outputs.len())?;
+        let columns: Vec<Vec<f64>> = columns.iter().map(|column| floats(&self.outputs, column)).collect();
         let n_outputs = self.outputs.iter().filter(|n| n.diff).count();
         Ok(transposed(&columns, n_outputs))
     }
@@ -230,9 +229,7 @@ impl Callee {
     /// The Jacobian by reverse mode: `[output][input]`.
     pub fn reverse(&mut self, point: &Point) -> Result<Vec<Vec<f64>>, Error> {
         let vjp = self.derivative(self.vjp.as_ref())?;
-        let calls =
-            units(&self.outputs).map(|cotangents| [point.clone(), cotangents].concat()).collect::<Vec<_>>();
-        let rows = self.call(&vjp, &calls)?;
+        let rows = self.call(&vjp, point, &units(&self.outputs).collect::<Vec<_>>(), 0)?;
         Ok(rows.iter().map(|row| floats(&self.inputs, row)).collect())
     }
 
@@ -241,7 +238,7 @@ impl Callee {
     pub fn along(&mut self, point: &Point, tangents: &[u64]) -> Result<(Vec<u64>, Vec<f64>), Error> {
         let jvp = self.derivative(self.jvp.as_ref())?;
         check_length(&self.inputs, tangents)?;
-        let mut found = self.call(&jvp, &[[&point[..], tangents].concat()])?.swap_remove(0);
+        let mut found = self.call(&jvp, point, &[tangents.to_vec()], 0)?.swap_remove(0);
         let tangents = found.split_off(self.outputs.len().min(found.len()));
         Ok((found, floats(&self.outputs, &tangents)))
     }
@@ -250,7 +247,7 @@ impl Callee {
     pub fn back(&mut self, point: &Point, cotangents: &[u64]) -> Result<Vec<f64>, Error> {
         let vjp = self.derivative(self.vjp.as_ref())?;
         check_length(&self.outputs, cotangents)?;
-        let found = self.call(&vjp, &[[&point[..], cotangents].concat()])?.swap_remove(0);
+        let found = self.call(&vjp, point, &[cotangents.to_vec()], 0)?.swap_remove(0);
         Ok(floats(&self.inputs, &found))
     }
 
@@ -258,6 +255,7 @@ impl Callee {
     pub fn fork(&self) -> Result<Callee, Error> {
         Ok(Callee {
             runner: self.runner.duplicate()?,
+            backend: self.backend,
             info: self.info.clone(),
             inputs: self.inputs.clone(),
             outputs: self.outputs.clone(),
@@ -317,10 +315,10 @@ impl Callee {
         let cotangents = units(&self.outputs).nth(output).unwrap_or_default();
         let still = vec![0; cotangents.len()];
         let calls: Vec<Vec<u64>> =
-            along.iter().map(|along| [&point[..], &cotangents, along, &still].concat()).collect();
+            along.iter().map(|along| [&cotangents[..], along, &still].concat()).collect();
         let n = self.inputs.iter().filter(|n| n.diff).count();
-        let columns = self.call(&second, &calls)?;
-        Ok(columns.iter().map(|c| floats(&self.inputs, &c[n.min(c.len())..])).collect())
+        let columns = self.call(&second, point, &calls, n)?;
+        Ok(columns.iter().map(|column| floats(&self.inputs, column)).collect())
     }
 
     /// All outputs as text, by parameter: `(name, value)`. `text` is [`number_text`] or [`number_json`](crate::output::number_json).
@@ -349,17 +347,23 @@ impl Callee {
         })
     }
 
-    /// Calls a kernel's function once for each list of numbers. If calls may change memory, each call starts
-    /// with the memory's bound content.
-    fn call(&mut self, kernel: &Wrapped, calls: &[Vec<u64>]) -> Result<Vec<Vec<u64>>, Error> {
-        let Some(writable) = self.writable.take() else { return self.dispatch(kernel, calls) };
+    /// Calls a kernel's function once for each list of numbers, which follow those of the point, and gives its results from
+    /// number `skip` on. If calls may change memory, each call starts with the memory's bound content.
+    fn call(
+        &mut self,
+        kernel: &Wrapped,
+        point: &[u64],
+        calls: &[Vec<u64>],
+        skip: usize,
+    ) -> Result<Vec<Vec<u64>>, Error> {
+        let Some(writable) = self.writable.take() else { return self.dispatch(kernel, point, calls, skip) };
         let mut results = Vec::new();
         let mut outcome = Ok(());
         for call in calls {
             for (global, bytes) in &writable {
                 self.runner.bytes_mut_of(*global).copy_from_slice(bytes);
             }
-            match self.dispatch(kernel, std::slice::from_ref(call)) {
+            match self.dispatch(kernel, point, std::slice::from_ref(call), skip) {
                 Ok(mut found) => results.append(&mut found),
                 Err(error) => {
                     outcome = Err(error);
@@ -371,31 +375,39 @@ impl Callee {
         outcome.map(|()| results)
     }
 
-    fn dispatch(&mut self, kernel: &Wrapped, calls: &[Vec<u64>]) -> Result<Vec<Vec<u64>>, Error> {
+    fn dispatch(
+        &mut self,
+        kernel: &Wrapped,
+        point: &[u64],
+        calls: &[Vec<u64>],
+        skip: usize,
+    ) -> Result<Vec<Vec<u64>>, Error> {
         if calls.is_empty() {
             return Ok(Vec::new());
         }
         // The last group is padded with copies of the last call.
         let threads = calls.len().next_multiple_of(self.group);
-        self.give(kernel, calls, threads);
+        self.give(kernel, point, calls, threads);
         self.runner.call(kernel.entry, (threads / self.group) as u32)?;
         let bytes: Vec<&[u8]> = self.results.globals.iter().map(|t| self.runner.bytes_of(t.1)).collect();
-        Ok((0..calls.len()).map(|call| kernel.results.read(&self.results, &bytes, call)).collect())
+        Ok((0..calls.len()).map(|call| kernel.results.read(&self.results, &bytes, call, skip)).collect())
     }
 
-    /// Fills the tables for these calls, each of which begins with the numbers that all share.
-    fn give(&mut self, kernel: &Wrapped, calls: &[Vec<u64>], threads: usize) {
-        let shared: Vec<&[u64]> =
-            calls.first().map(|call| &call[..kernel.shared.len()]).into_iter().collect();
-        let own: Vec<&[u64]> = calls.iter().map(|call| &call[kernel.shared.len()..]).collect();
-        let common = kernel.shared.to_bytes(&self.common, &shared, shared.len());
+    /// Fills the tables for these calls, all at one point.
+    fn give(&mut self, kernel: &Wrapped, point: &[u64], calls: &[Vec<u64>], threads: usize) {
+        let shared: &[&[u64]] = if calls.is_empty() { &[] } else { &[point] };
+        let own: Vec<&[u64]> = calls.iter().map(Vec::as_slice).collect();
+        let common = kernel.shared.to_bytes(&self.common, shared, shared.len());
         let own = kernel.args.to_bytes(&self.arguments, &own, threads);
         for (global, bytes) in common.into_iter().chain(own) {
             self.runner.bind_global(global, &bytes);
         }
         for (table, &(_, global)) in self.results.globals.iter().enumerate() {
             let size = kernel.results.size(&self.results, table, threads);
-            self.runner.bind_global(global, &vec![0; size]);
+            // All of it is written.
+            if self.runner.bytes_of(global).len() != size || size == 0 {
+                self.runner.bind_global(global, &vec![0; size]);
+            }
         }
     }
 }

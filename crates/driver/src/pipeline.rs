@@ -120,7 +120,7 @@ enum Inside {
 }
 
 /// IR that is ready to run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Compiled {
     /// The verified module; without derivative operators unless [`Options::no_autodiff`] keeps them.
     pub module: Module,

@@ -52,7 +52,7 @@ pub fn dense(types: &Types, ty: Type) -> Vec<Stride> {
 }
 
 /// The number of numbers in a value of a type.
-fn count(types: &Types, ty: Type) -> u32 {
+pub(crate) fn count(types: &Types, ty: Type) -> u32 {
     match types[ty] {
         TypeData::Vector(_, n) => n,
         TypeData::Array(t, n) => n * count(types, t),
@@ -123,11 +123,6 @@ impl Row {
         row
     }
 
-    /// The number of numbers of a call.
-    pub(crate) fn len(&self) -> usize {
-        self.numbers.len()
-    }
-
     /// The table of a leaf, and the leaf's index there; `None` if there is no such leaf.
     pub(crate) fn leaf(&self, n: usize) -> Option<(usize, u32)> {
         self.leaves.get(n).copied()
@@ -140,38 +135,46 @@ impl Row {
         calls: &[&[u64]],
         threads: usize,
     ) -> Vec<(Global, Vec<u8>)> {
-        let mut all: Vec<(Global, Vec<u8>)> = Vec::new();
-        for (table, &(kind, global)) in tables.globals.iter().enumerate() {
-            let size = self.sizes.get(table).copied().unwrap_or(0) as usize;
-            let width = kind.bytes() as usize;
-            let row = size * width;
-            let mut bytes = vec![0; row * threads];
-            for (call, numbers) in calls.iter().enumerate() {
-                let mine = self.numbers.iter().zip(*numbers).filter(|n| n.0.1 == table);
-                for (&(s, _, at), &bits) in mine {
-                    let bits = if s == kind { bits } else { scalar::convert(s, kind, bits) };
-                    let at = call * row + at as usize * width;
-                    bytes[at..at + width].copy_from_slice(&bits.to_le_bytes()[..width]);
+        let size = |table| self.sizes.get(table).copied().unwrap_or(0) as usize;
+        let kinds = tables.globals.iter().enumerate();
+        let rows: Vec<(Scalar, usize)> =
+            kinds.map(|(table, &(kind, _))| (kind, size(table) * kind.bytes() as usize)).collect();
+        let mut all: Vec<(Global, Vec<u8>)> =
+            tables.globals.iter().zip(&rows).map(|(of, row)| (of.1, vec![0; row.1 * threads])).collect();
+        for (call, numbers) in calls.iter().enumerate() {
+            for (&(s, table, at), &bits) in self.numbers.iter().zip(*numbers) {
+                let (kind, row) = rows[table];
+                let bits = if s == kind { bits } else { scalar::convert(s, kind, bits) };
+                let at = call * row + at as usize * kind.bytes() as usize;
+                let bytes = &mut all[table].1[at..];
+                match kind.bytes() {
+                    8 => bytes[..8].copy_from_slice(&bits.to_le_bytes()),
+                    width => bytes[..width as usize].copy_from_slice(&bits.to_le_bytes()[..width as usize]),
                 }
             }
-            for thread in calls.len().max(1)..threads {
-                bytes.copy_within((calls.len().max(1) - 1) * row..calls.len().max(1) * row, thread * row);
-            }
-            all.push((global, bytes));
+        }
+        let last = calls.len().max(1) - 1;
+        for ((_, bytes), (_, row)) in all.iter_mut().zip(rows) {
+            (last + 1..threads)
+                .for_each(|thread| bytes.copy_within(last * row..(last + 1) * row, thread * row));
         }
         all
     }
 
-    /// The numbers of call number `call`, read from the bytes of all tables.
-    pub(crate) fn read(&self, tables: &Tables, bytes: &[&[u8]], call: usize) -> Vec<u64> {
+    /// The numbers of call number `call` from number `skip` on, read from the bytes of all tables.
+    pub(crate) fn read(&self, tables: &Tables, bytes: &[&[u8]], call: usize, skip: usize) -> Vec<u64> {
         let of = |&(s, table, at): &(Scalar, usize, u32)| {
             let kind = tables.globals[table].0;
             let width = kind.bytes() as usize;
             let at = (call * self.sizes[table] as usize + at as usize) * width;
-            let bits = bytes[table].get(at..at + width).map_or(0, crate::npy::from_le);
+            let bits = match bytes[table].get(at..at + width) {
+                Some(&[a, b, c, d, e, f, g, h]) => u64::from_le_bytes([a, b, c, d, e, f, g, h]),
+                Some(bytes) => crate::npy::from_le(bytes),
+                None => 0,
+            };
             if kind == s { bits } else { scalar::convert(kind, s, bits) }
         };
-        self.numbers.iter().map(of).collect()
+        self.numbers.iter().skip(skip).map(of).collect()
     }
 
     /// The size of a table in bytes for `calls` calls.

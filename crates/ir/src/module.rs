@@ -198,6 +198,17 @@ impl Module {
         self.types.residuals(number as u32)
     }
 
+    /// A name that no function has: `base`, or `base` with a number appended.
+    pub fn free_name(&self, base: &str) -> String {
+        let mut name = base.to_string();
+        let mut n = 1;
+        while self.find(&name).is_some() {
+            n += 1;
+            name = format!("{base}_{n}");
+        }
+        name
+    }
+
     /// The function with that name.
     pub fn find(&self, name: &str) -> Option<Func> {
         self.funcs.iter().find(|(_, f)| f.name == name).map(|(id, _)| id)

@@ -1,13 +1,10 @@
 //! Sparse Jacobians and Hessians of a function at a point.
 //!
-//! The pattern is found by running the derivative on sets: the tangents that each result depends on
-//! ([`ir::interp::depends`]), along the path that the point takes. It is that of the very code that computes the products,
-//! so a derivative that a program has written counts, whatever its function depends on. The same run has tangents of
-//! random size, whose product with the matrix is compared with that of the matrix that was recovered.
+//! The pattern ([`super::pattern`]) is that of the very code that computes the products, along the path that the point takes,
+//! so a derivative that a program has written counts, whatever its function depends on. One more product has a direction of
+//! random size, and is compared with that of the matrix that was recovered.
 
-use ir::Func;
-use ir::interp::depends::{Dependences, dependences};
-use ir::interp::{Limits, Memory};
+use ir::interp::Memory;
 
 use super::{Callee, Point, Wrapped, floats};
 use crate::error::Error;
@@ -33,12 +30,10 @@ impl Callee {
     pub fn sparse_jacobian(&mut self, point: &Point) -> Result<Sparse, Error> {
         let tangents = self.random_tangents();
         let arguments = [&point[..], &tangents].concat();
-        let found = self.depends(self.info.jvp, &arguments, point.len())?;
-        let skip = self.outputs.len().min(found.bits.len());
-        let product = floats(&self.outputs, &found.bits[skip..]);
-        let pattern = Pattern::new(tangents.len(), &found.seeds[skip..]);
+        let pattern = self.pattern(self.info.jvp, &arguments, point.len(), self.outputs.len())?;
         let plan = Plan::new(&pattern);
-        let [forward, reverse] = self.both_modes(point, &plan, None)?;
+        let [mut forward, reverse] = self.both_modes(point, &plan, Some(&tangents))?;
+        let product = forward.pop().unwrap_or_default();
         let values = plan.recovered(&pattern, &forward, &reverse);
         let matrix = Csr { pattern, values };
         self.check(&matrix, &tangents, &product)?;
@@ -66,20 +61,16 @@ impl Callee {
         plan: &Plan,
         more: Option<&Vec<u64>>,
     ) -> Result<[Vec<Vec<f64>>; 2], Error> {
-        let at_point = |direction: Vec<u64>| [&point[..], &direction].concat();
-        let directions_forward = directions(&self.inputs, &plan.forward).chain(more.cloned());
-        let calls: Vec<Vec<u64>> = directions_forward.map(at_point).collect();
+        let calls: Vec<Vec<u64>> = directions(&self.inputs, &plan.forward).chain(more.cloned()).collect();
         let jvp = self.derivative(self.jvp.as_ref())?;
-        let skip = self.outputs.len();
-        let forward = self.products(&jvp, &calls, |callee, found| {
-            floats(&callee.outputs, &found[skip.min(found.len())..])
-        })?;
-        let calls: Vec<Vec<u64>> = directions(&self.outputs, &plan.reverse).map(at_point).collect();
+        let (outputs, skip) = (self.outputs.clone(), self.outputs.len());
+        let forward = self.products(&jvp, point, &calls, &outputs, skip)?;
+        let calls: Vec<Vec<u64>> = directions(&self.outputs, &plan.reverse).collect();
         if calls.is_empty() {
             return Ok([forward, Vec::new()]);
         }
         let vjp = self.derivative(self.vjp.as_ref())?;
-        let reverse = self.products(&vjp, &calls, |callee, found| floats(&callee.inputs, found))?;
+        let reverse = self.products(&vjp, point, &calls, &self.inputs.clone(), 0)?;
         Ok([forward, reverse])
     }
 
@@ -92,14 +83,13 @@ impl Callee {
         recovery: Recovery,
     ) -> Result<Sparse, Error> {
         let tangents = self.random_tangents();
-        let along = self.second_order(point, output);
-        let first = along(&[]).len() - self.outputs.iter().filter(|n| n.diff).count();
-        let found = self.depends(self.info.derived.first().copied(), &along(&tangents), first)?;
-        let skip = tangents.len().min(found.bits.len());
-        let product = floats(&self.inputs, &found.bits[skip..]);
-        let pattern = Pattern::new(tangents.len(), &found.seeds[skip..]).symmetric();
+        let along = self.second_order(output);
+        let first = point.len() + along(&[]).len() - self.outputs.iter().filter(|n| n.diff).count();
+        let arguments = [&point[..], &along(&tangents)].concat();
+        let pattern = self.pattern(self.info.derived.first().copied(), &arguments, first, tangents.len())?;
+        let pattern = pattern.symmetric();
         let colours = symmetric::coloured(&pattern, recovery);
-        let (found, _) = self.by_colours(point, output, &pattern, colours, None)?;
+        let (found, product) = self.by_colours(point, output, &pattern, colours, Some(&tangents))?;
         self.check(&found.matrix, &tangents, &product)?;
         Ok(found)
     }
@@ -131,13 +121,11 @@ impl Callee {
     ) -> Result<(Sparse, Vec<f64>), Error> {
         let second = self.hessian.clone();
         let second = second.ok_or_else(|| Error::input("the function has no second derivative"))?;
-        let along = self.second_order(point, output);
+        let along = self.second_order(output);
         let directions = directions(&self.inputs, &colours).chain(more.cloned());
         let calls: Vec<Vec<u64>> = directions.map(|direction| along(&direction)).collect();
         let skip = self.inputs.iter().filter(|n| n.diff).count();
-        let mut products = self.products(&second, &calls, |callee, found| {
-            floats(&callee.inputs, &found[skip.min(found.len())..])
-        })?;
+        let mut products = self.products(&second, point, &calls, &self.inputs.clone(), skip)?;
         let product = more.and_then(|_| products.pop()).unwrap_or_default();
         let values = symmetric::recovered(pattern, &colours, &products)
             .ok_or_else(|| Error::Internal("the colouring of a Hessian has a cycle".into()))?;
@@ -146,27 +134,15 @@ impl Callee {
         Ok((Sparse { matrix, plan }, product))
     }
 
-    /// The arguments of the derivative of the gradient of an output, for each direction.
-    fn second_order(&self, point: &Point, output: usize) -> impl Fn(&[u64]) -> Vec<u64> + use<> {
+    /// What follows the point among the arguments of the derivative of the gradient of an output, for each direction.
+    fn second_order(&self, output: usize) -> impl Fn(&[u64]) -> Vec<u64> + use<> {
         let cotangents = super::units(&self.outputs).nth(output).unwrap_or_default();
-        let start = [&point[..], &cotangents].concat();
         let still = vec![0; cotangents.len()];
-        move |direction| [&start[..], direction, &still].concat()
-    }
-
-    /// Runs a function on sets: the numbers of the arguments from `first` on that have tangents are the seeds.
-    fn depends(&self, func: Option<Func>, arguments: &[u64], first: usize) -> Result<Dependences, Error> {
-        let func = func.ok_or_else(|| Error::input(format!("`{}` has no derivative", self.info.name)))?;
-        let module = self.runner.module();
-        let n = self.inputs.iter().filter(|n| n.diff).count();
-        let mut memory = self.memory();
-        let args = oracle::values(module, func, arguments);
-        let found = dependences(module, func, &args, first..first + n, &mut memory, Limits::default());
-        found.map_err(|error| Error::input(format!("the pattern was not found: {}", error.message)))
+        move |direction| [&cotangents[..], direction, &still].concat()
     }
 
     /// A copy of the memory that the function reaches, for the interpreter.
-    fn memory(&self) -> Memory {
+    pub(super) fn memory(&self) -> Memory {
         let module = self.runner.module();
         let buffers = self.runner.contents().map(<[u8]>::to_vec).collect();
         oracle::memory(module, buffers)
@@ -185,18 +161,20 @@ impl Callee {
         scalars.map(|s| ir::scalar::from_f64(s, next())).collect()
     }
 
-    /// The products that a kernel computes, each as `read` takes it from the call's results.
+    /// The products that a kernel computes: the differentials of `numbers`, which are its results from number `skip` on.
     fn products(
         &mut self,
         kernel: &Wrapped,
+        point: &[u64],
         calls: &[Vec<u64>],
-        read: impl Fn(&Callee, &[u64]) -> Vec<f64>,
+        numbers: &[super::Number],
+        skip: usize,
     ) -> Result<Vec<Vec<f64>>, Error> {
         let most = (MOST_BYTES / 8 / calls.first().map_or(1, Vec::len).max(1)).next_multiple_of(self.group);
         let mut products = Vec::with_capacity(calls.len());
         for part in calls.chunks(most.max(self.group)) {
-            let found = self.call(kernel, part)?;
-            products.extend(found.iter().map(|found| read(self, found)));
+            let found = self.call(kernel, point, part, skip)?;
+            products.extend(found.iter().map(|found| floats(numbers, found)));
         }
         Ok(products)
     }

@@ -165,10 +165,10 @@ fn least(forbidden: &mut Vec<u32>, at: u32) -> u32 {
 
 /// Random patterns and matrices for tests.
 #[cfg(test)]
-mod random {
+pub(crate) mod random {
     use super::Pattern;
 
-    pub(super) struct Random(pub(super) u64);
+    pub(crate) struct Random(pub(crate) u64);
 
     impl Random {
         pub(super) fn below(&mut self, n: usize) -> usize {
@@ -179,7 +179,7 @@ mod random {
         }
 
         /// A pattern with a few dense rows and columns now and then.
-        pub(super) fn pattern(&mut self, n_rows: usize, n_columns: usize) -> Pattern {
+        pub(crate) fn pattern(&mut self, n_rows: usize, n_columns: usize) -> Pattern {
             let per_row = 1 + self.below(4);
             let (full_row, full_column) = (self.below(2 * n_rows), self.below(2 * n_columns));
             let rows: Vec<Vec<u32>> = (0..n_rows)

@@ -33,16 +33,8 @@ pub struct Depends {
     set: u32,
 }
 
-/// The results of a function, number by number.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Dependences {
-    /// Canonical bits of each number.
-    pub bits: Vec<u64>,
-    /// The seeds that each number depends on, in ascending order.
-    pub seeds: Vec<Vec<u32>>,
-}
-
-/// Calls a function whose arguments have the numbers `seeded`, counted over all arguments, as seeds 0, 1, ….
+/// The seeds that each number of a function's results depends on, in ascending order, where the numbers `seeded`, counted
+/// over all arguments, are seeds 0, 1, ….
 pub fn dependences(
     module: &Module,
     func: Func,
@@ -50,7 +42,7 @@ pub fn dependences(
     seeded: Range<usize>,
     host: &mut dyn Host,
     limits: Limits,
-) -> Result<Dependences, RunError> {
+) -> Result<Vec<Vec<u32>>, RunError> {
     SETS.set(Sets::new(seeded.len() as u32));
     let mut at = 0;
     let args: Vec<Value<Depends>> = args
@@ -71,8 +63,7 @@ pub fn dependences(
             format!("the numbers of '{}' depend on too many sets of seeds", module.funcs[func].name);
         return Err(RunError { message, span: module.funcs[func].span, thread: [0; 3] });
     }
-    let seeds = lanes.iter().map(|lane| sets.members(lane.set)).collect();
-    Ok(Dependences { bits: lanes.iter().map(|lane| lane.bits).collect(), seeds })
+    Ok(lanes.iter().map(|lane| sets.members(lane.set)).collect())
 }
 
 impl Lane for Depends {

@@ -70,7 +70,7 @@ pub fn stacks_to_arena(module: &Module, roots: &[Func]) -> Module {
         module.funcs.keys().map(|f| (f, module.funcs[f].has_body() && uses_stacks(module, f))).collect();
     let mut places: FxHashMap<Func, Func> = FxHashMap::default();
     for &f in own.iter().filter(|&&f| uses[&f] && shared.contains(&f)) {
-        let name = cx.unique(&format!("{}_in_arena", module.funcs[f].name));
+        let name = cx.module.free_name(&format!("{}_in_arena", module.funcs[f].name));
         places.insert(f, cx.module.funcs.push(Function { name, ..module.funcs[f].clone() }));
     }
     let mut changed = Vec::new();

@@ -90,19 +90,8 @@ impl Cx<'_> {
         let result = body(self, &mut b, &args);
         let made = b.finish(vec![result], vec![slot(None)]);
         // The body may have made functions of its own.
-        let name = self.unique(&format!("arena_{name}"));
+        let name = self.module.free_name(&format!("arena_{name}"));
         self.module.funcs.push(Function { name, inline: Inline::Never, ..made })
-    }
-
-    /// A name that no function has.
-    pub(super) fn unique(&self, name: &str) -> String {
-        let mut unique = name.to_string();
-        let mut n = 1;
-        while self.module.find(&unique).is_some() {
-            n += 1;
-            unique = format!("{name}_{n}");
-        }
-        unique
     }
 
     /// `() -> place`: the first place that is free, behind the header of the empty stack, which is cleared: what the

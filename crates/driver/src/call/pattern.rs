@@ -1,0 +1,202 @@
+//! Patterns of sparse matrices: which columns each row of a derivative depends on at a point.
+//!
+//! Compiled code finds them by masks ([`autodiff::sparsity`]): a run tells for 64 groups of columns at once which rows depend
+//! on them. Groups are divided until each is a column. In one run, the bits are those of the parts of all groups that no row
+//! has together, so the colours of the pattern so far say which share bits: with few numbers a row, a run divides each group
+//! by ten or more, and 100,000 columns take some six runs. Where a derivative asks for more than masks tell, or a row has too
+//! many numbers for this, the interpreter runs the derivative on sets instead ([`ir::interp::depends`]).
+
+use std::ops::Range;
+
+use ir::interp::Limits;
+use ir::interp::depends::dependences;
+use ir::{Func, Module, Slot};
+use lower::FunctionInfo;
+
+use super::Callee;
+use crate::error::{Error, Failure};
+use crate::launch::{Backend, CodeOptions};
+use crate::oracle;
+use crate::pipeline::{self, Compiled};
+use crate::sparse::Pattern;
+use crate::sparse::columns::coloured;
+use crate::wrap;
+
+/// The most runs of the function of masks. The interpreter takes as long as several hundred.
+const MOST_RUNS: usize = 200;
+
+impl Callee {
+    /// The pattern of a derivative at a point: a row for each of its results from number `skip` on, a column for each input
+    /// that has a tangent. The tangents of the inputs are the arguments from number `first` on.
+    pub(super) fn pattern(
+        &self,
+        func: Option<Func>,
+        arguments: &[u64],
+        first: usize,
+        skip: usize,
+    ) -> Result<Pattern, Error> {
+        let func = func.ok_or_else(|| Error::input(format!("`{}` has no derivative", self.info.name)))?;
+        let module = self.runner.module();
+        let seeds = first..first + self.inputs.iter().filter(|n| n.diff).count();
+        let is_compiled = [self.backend, Backend::SOONEST].iter().all(|b| b.name() != Backend::INTERP.name());
+        if is_compiled && let Some(mut masks) = self.of_masks(func, first..seeds.end, skip) {
+            let n_results = ends(module, &module.funcs[func].results).last().copied().unwrap_or(0);
+            let found = divided(seeds.len(), n_results - skip, &mut |calls| {
+                let at_point = |masks: Vec<u64>| {
+                    let mut call = arguments.to_vec();
+                    call[seeds.clone()].copy_from_slice(&masks);
+                    call
+                };
+                let calls: Vec<Vec<u64>> = calls.into_iter().map(at_point).collect();
+                masks.call(&masks.primal.clone(), &[], &calls, 0).ok()
+            });
+            if let Some(found) = found {
+                return Ok(found);
+            }
+        }
+        let mut memory = self.memory();
+        let args = oracle::values(module, func, arguments);
+        let found = dependences(module, func, &args, seeds.clone(), &mut memory, Limits::default());
+        let found =
+            found.map_err(|error| Error::input(format!("the pattern was not found: {}", error.message)))?;
+        Ok(Pattern::new(seeds.len(), &found[skip.min(found.len())..]))
+    }
+
+    /// The function of masks of a derivative, with a copy of the memory; `None` if masks do not tell what it asks for.
+    fn of_masks(&self, func: Func, seeds: Range<usize>, skip: usize) -> Option<Callee> {
+        let mut module = self.runner.module().clone();
+        let (params, results) = (&module.funcs[func].params, &module.funcs[func].results);
+        let is_seed: Vec<bool> =
+            ends(&module, params).into_iter().map(|end| seeds.start < end && end <= seeds.end).collect();
+        let from = ends(&module, results).into_iter().filter(|&end| end <= skip).count();
+        let made = autodiff::sparsity(&mut module, func, &is_seed, from).ok()?;
+        module.entries.clear();
+        opt::prune(&mut module, &[made]);
+        opt::after_ad(
+            &mut module,
+            &opt::Options { on_device: Some(false), ..opt::Options::default() },
+            &[made],
+        );
+        opt::prune(&mut module, &[made]);
+        self.copy(
+            module,
+            FunctionInfo { func: made, jvp: None, vjp: None, derived: Vec::new(), ..self.info.clone() },
+        )
+        .ok()
+    }
+
+    /// A callee of a function of the same module with a copy of the memory, one call after another.
+    fn copy(&self, module: Module, info: FunctionInfo) -> Result<Callee, Failure> {
+        pipeline::verify(&module, "sparsity")?;
+        let globals: Vec<ir::Global> = self.runner.module().globals.keys().collect();
+        let code = CodeOptions { lanes: Some(1), ..CodeOptions::default() };
+        let compiled = Compiled { module, functions: vec![info], ..Compiled::default() };
+        let mut callee = Callee::new(compiled, Backend::SOONEST, &code, &[])?;
+        for global in globals.into_iter().filter(|&global| self.runner.is_bound(global)) {
+            callee.runner.bind_global(global, self.runner.bytes_of(global));
+        }
+        for (global, bytes) in callee.writable.iter_mut().flatten() {
+            *bytes = callee.runner.bytes_of(*global).to_vec();
+        }
+        Ok(callee)
+    }
+}
+
+/// The number of numbers up to the end of each slot.
+fn ends(module: &Module, slots: &[Slot]) -> Vec<usize> {
+    let counts = slots.iter().map(|slot| wrap::count(&module.types, slot.ty) as usize);
+    counts
+        .scan(0, |end, count| {
+            *end += count;
+            Some(*end)
+        })
+        .collect()
+}
+
+/// Divides columns into ever smaller groups by runs with masks. `run` gives the masks of the rows for each list of masks of
+/// the columns. `None` if it fails, or if it would take too many runs.
+fn divided(
+    n_columns: usize,
+    n_rows: usize,
+    run: &mut dyn FnMut(Vec<Vec<u64>>) -> Option<Vec<Vec<u64>>>,
+) -> Option<Pattern> {
+    // Group `g` has the columns from `bounds[g]` to `bounds[g + 1]`. At first all are in one.
+    let mut bounds = vec![0, n_columns];
+    let mut pattern = Pattern::new(1, &vec![vec![0]; n_rows]);
+    let mut n_runs = 0;
+    while bounds.len() - 1 < n_columns || n_runs == 0 {
+        let colours = coloured(&pattern)?;
+        // So many parts of each group, and groups of so many colours, share the bits of a run.
+        let parts = (64 / colours.count.max(1)).max(4);
+        let together = 64 / parts;
+        n_runs += colours.count.div_ceil(together).max(1);
+        if n_runs > MOST_RUNS {
+            return None;
+        }
+        let mut masks = vec![vec![0; n_columns]; colours.count.div_ceil(together)];
+        let (mut finer, mut first) = (vec![0], Vec::with_capacity(bounds.len()));
+        for (group, columns) in bounds.windows(2).enumerate() {
+            let (start, end) = (columns[0], columns[1]);
+            let size = (end - start).div_ceil(parts).max(1);
+            first.push(finer.len() - 1);
+            finer.extend((start..end).step_by(size).map(|at| (at + size).min(end)));
+            let Some(colour) = colours.of[group].map(|colour| colour as usize) else { continue };
+            for column in start..end {
+                let bit = colour % together * parts + (column - start) / size;
+                masks[colour / together][column] = 1 << bit;
+            }
+        }
+        let found = run(masks)?;
+        let own = if parts == 64 { u64::MAX } else { (1 << parts) - 1 };
+        let mut divided = Pattern { n_columns: finer.len() - 1, starts: vec![0], columns: Vec::new() };
+        for row in 0..n_rows {
+            for &group in pattern.row(row) {
+                let colour = colours.of[group as usize]? as usize;
+                let mut mask = found.get(colour / together)?.get(row)? >> (colour % together * parts) & own;
+                while mask != 0 {
+                    divided.columns.push(first[group as usize] as u32 + mask.trailing_zeros());
+                    mask &= mask - 1;
+                }
+            }
+            divided.starts.push(divided.columns.len());
+        }
+        (pattern, bounds) = (divided, finer);
+    }
+    Some(pattern)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sparse::random::Random;
+
+    /// Masks of rows by the product of a pattern with masks of columns.
+    #[test]
+    fn groups_are_divided_down_to_columns() {
+        let mut random = Random(11);
+        let mut most = 0;
+        for (n_rows, n_columns) in [(1, 1), (3, 2), (40, 63), (64, 65), (300, 1000), (2000, 5000)] {
+            for _ in 0..8 {
+                let pattern = random.pattern(n_rows, n_columns);
+                let mut n_runs = 0;
+                let found = divided(n_columns, n_rows, &mut |calls| {
+                    n_runs += calls.len();
+                    let rows = |masks: Vec<u64>| {
+                        let mask =
+                            |row: usize| pattern.row(row).iter().fold(0, |m, &c| m | masks[c as usize]);
+                        (0..n_rows).map(mask).collect()
+                    };
+                    Some(calls.into_iter().map(rows).collect())
+                });
+                match found {
+                    Some(found) => assert_eq!(found, pattern),
+                    None => {
+                        assert!((0..n_rows).any(|row| pattern.row(row).len() > 500), "few runs are enough")
+                    }
+                }
+                most = most.max(n_runs);
+            }
+        }
+        assert!(most <= MOST_RUNS, "{most}");
+    }
+}
