@@ -42,6 +42,7 @@ pub struct Number {
 pub struct Callee {
     runner: Runner,
     backend: Backend,
+    code: CodeOptions,
     /// The function's description by `lower`.
     pub info: FunctionInfo,
     /// Every input number.
@@ -135,6 +136,7 @@ impl Callee {
         let mut callee = Callee {
             runner,
             backend,
+            code: code.clone(),
             info,
             inputs,
             outputs,
@@ -256,6 +258,7 @@ impl Callee {
         Ok(Callee {
             runner: self.runner.duplicate()?,
             backend: self.backend,
+            code: self.code.clone(),
             info: self.info.clone(),
             inputs: self.inputs.clone(),
             outputs: self.outputs.clone(),

@@ -39,7 +39,12 @@ impl Callee {
         let module = self.runner.module();
         let seeds = first..first + self.inputs.iter().filter(|n| n.diff).count();
         let is_compiled = [self.backend, Backend::SOONEST].iter().all(|b| b.name() != Backend::INTERP.name());
-        if is_compiled && let Some(mut masks) = self.of_masks(func, first..seeds.end, skip) {
+        // The numbers of pointers are those of the memory that they were bound to.
+        let has_pointers = module.globals.values().any(|global| global.pointee(&module.mem).is_some());
+        if is_compiled
+            && !has_pointers
+            && let Some(mut masks) = self.of_masks(func, first..seeds.end, skip)
+        {
             let n_results = ends(module, &module.funcs[func].results).last().copied().unwrap_or(0);
             let found = divided(seeds.len(), n_results - skip, &mut |calls| {
                 let at_point = |masks: Vec<u64>| {
@@ -89,7 +94,7 @@ impl Callee {
     fn copy(&self, module: Module, info: FunctionInfo) -> Result<Callee, Failure> {
         pipeline::verify(&module, "sparsity")?;
         let globals: Vec<ir::Global> = self.runner.module().globals.keys().collect();
-        let code = CodeOptions { lanes: Some(1), ..CodeOptions::default() };
+        let code = CodeOptions { lanes: Some(1), ..self.code.clone() };
         let compiled = Compiled { module, functions: vec![info], ..Compiled::default() };
         let mut callee = Callee::new(compiled, Backend::SOONEST, &code, &[])?;
         for global in globals.into_iter().filter(|&global| self.runner.is_bound(global)) {
@@ -167,8 +172,66 @@ fn divided(
 
 #[cfg(test)]
 mod tests {
+    use std::path::{Path, PathBuf};
+
+    use lower::{Request, Step};
+
     use super::*;
+    use crate::session::{FileOptions, Session};
     use crate::sparse::random::Random;
+
+    /// A loop with a branch, an array in which differentials are summed, a call in a loop, and recursion.
+    const PROGRAM: &str = "
+        [Differentiable] double power(double x, int n) { if (n <= 0) return 1; return x * power(x, n - 1); }
+        [Differentiable] double[6] f(double x[6], double y)
+        {
+            double r[6];
+            for (int i = 0; i < 6; i++) r[i] = i % 2 == 0 ? x[i] * y : power(x[5 - i], i);
+            for (int i = 0; i < 4; i += 2) r[i + 1] += max(x[i], x[i + 1]) * r[i];
+            return r;
+        }
+        [Differentiable] double sum(double x[6], double y)
+        {
+            double s = 0, r[6] = f(x, y);
+            for (int i = 0; i < 6; i++) s += r[i] * x[i];
+            return s;
+        }";
+
+    /// Both ways give the same pattern, and compiled code is one of them.
+    #[test]
+    fn masks_and_sets_agree() {
+        let path = PathBuf::from("/nowhere/pattern.slang");
+        let open = vec![(path.clone(), PROGRAM.into())];
+        for name in ["f", "sum"] {
+            let callee = |backend| {
+                let mut session = Session::new(FileOptions { open: open.clone(), ..FileOptions::default() });
+                let mut loaded = pipeline::load(&mut session, Path::new(&path)).expect("loads");
+                let functions = vec![loaded.function(name).expect("is there")];
+                let derived = vec![vec![Step::SparseVjp, Step::SparseJvp]];
+                let request =
+                    Request { functions, derivatives: true, sparse: true, derived, ..Request::default() };
+                let compiled = loaded.compile(&request, &pipeline::Options::default()).expect("compiles");
+                Callee::new(compiled, backend, &CodeOptions::default(), &[]).expect("is callable")
+            };
+            let [sets, masks] = [Backend::INTERP, Backend::SOONEST].map(callee);
+            let point: Vec<u64> = (0..7).map(|k| (1.5 - 0.25 * f64::from(k)).to_bits()).collect();
+            let n_outputs = masks.outputs.len();
+            let jacobian = |callee: &Callee| {
+                let arguments = [&point[..], &[1.0f64.to_bits(); 7]].concat();
+                callee.pattern(callee.info.jvp, &arguments, 7, n_outputs).expect("is found")
+            };
+            let hessian = |callee: &Callee| {
+                let mut arguments = [&point[..], &vec![1.0f64.to_bits(); n_outputs + 7]].concat();
+                arguments.extend(vec![0; n_outputs]);
+                callee.pattern(Some(callee.info.derived[0]), &arguments, 7 + n_outputs, 7).expect("is found")
+            };
+            let [first, second] = [jacobian(&sets), hessian(&sets)];
+            assert!(first.len() > 6 && first.len() <= 7 * n_outputs, "{name}: {first:?}");
+            assert_eq!([jacobian(&masks), hessian(&masks)], [first, second], "{name}");
+            let jvp = masks.info.jvp.expect("is there");
+            assert!(masks.of_masks(jvp, 7..14, n_outputs).is_some(), "{name}: first derivatives");
+        }
+    }
 
     /// Masks of rows by the product of a pattern with masks of columns.
     #[test]
