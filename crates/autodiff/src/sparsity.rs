@@ -19,16 +19,12 @@ use indexmap::IndexMap;
 use ir::analysis::flow::{Direction, Flow};
 use ir::transform::Subst;
 use ir::{
-    Class, Func, Function, Inst, InstData, Module, Op, Region, Scalar, Slot, Span, Type, TypeData, Types,
-    Value, ValueData,
+    Class, Func, Function, Inst, InstData, LoopInfo, Module, Op, Region, RegionData, Scalar, Slot, Span,
+    Type, TypeData, Types, Value, ValueData,
 };
 use rustc_hash::{FxBuildHasher, FxHashMap};
-use smallvec::{SmallVec, smallvec};
 
 use crate::shape::Mask;
-
-/// The most elements of an array whose masks are joined one by one.
-const MOST_ELEMENTS: u32 = 64;
 
 /// Makes the function of masks of a derivative: masks take the place of the tangents, the parameters that `is_tangent`
 /// selects, and its only results are the masks of the results from number `from` on. Returns the place of what cannot be
@@ -306,16 +302,16 @@ impl Rewriter<'_, '_> {
     fn emit(&mut self, op: Op, args: &[Value], ty: Type) -> Value {
         let result = self.out.values.push(ValueData::new(ty));
         self.depend.masked.insert(result);
-        self.push(op, args, result);
+        self.push(op, args, &[result], &[]);
         result
     }
 
-    fn push(&mut self, op: Op, args: &[Value], result: Value) {
+    fn push(&mut self, op: Op, args: &[Value], results: &[Value], regions: &[Region]) {
         let data = InstData {
             op,
             args: args.into(),
-            results: smallvec![result],
-            regions: SmallVec::new(),
+            results: results.into(),
+            regions: regions.into(),
             span: Span::NONE,
         };
         let inst = self.out.insts.push(data);
@@ -370,7 +366,19 @@ impl Rewriter<'_, '_> {
                 }
             }
             Op::Store if has(self, &args[0]) => self.mask_args(inst, args.len() - 1..args.len()),
-            Op::AddTo if has(self, &args[0]) => return self.add_to(&args, span),
+            Op::AddTo if has(self, &args[0]) => {
+                // A stack grows where it is added to.
+                if self.maker.module.types.has_stack(self.out.ty(args[0])) {
+                    return Err(span);
+                }
+                // What has no mask adds nothing.
+                if let [place @ .., v] = &args[..]
+                    && has(self, v)
+                {
+                    self.add_to(place, *v);
+                }
+                return Ok(());
+            }
             _ if !is_result => {}
             Op::Index => self.mask_args(inst, 0..1),
             Op::Select if !self.depend.open.contains(args[0]) => self.mask_args(inst, 1..args.len()),
@@ -413,42 +421,22 @@ impl Rewriter<'_, '_> {
         self.subst.set(result, all);
     }
 
-    /// The masks of two values of one type.
-    fn both(&mut self, a: Value, b: Value) -> Option<Value> {
-        let ty = self.out.ty(a);
-        let TypeData::Array(element, n) = self.maker.module.types[ty] else {
-            return Some(self.emit(Op::Or, &[a, b], ty));
-        };
-        let each = (0..n).filter(|_| n <= MOST_ELEMENTS).map(|k| {
-            let [a, b] = [a, b].map(|v| self.emit(Op::Extract(k), &[v], element));
-            self.both(a, b)
-        });
-        let each: Vec<Value> = each.collect::<Option<_>>()?;
-        (n <= MOST_ELEMENTS).then(|| self.emit(Op::Construct, &each, ty))
-    }
-
-    /// Adds to a cell: a number has no mask, and what is read grows by the mask of what is added.
-    fn add_to(&mut self, args: &[Value], span: Span) -> Result<(), Span> {
-        let (&v, place) = args.split_last().ok_or(span)?;
-        if !self.depend.masked.contains(v) {
-            return Ok(());
-        }
-        let (ty, cell) = (self.out.ty(v), self.out.ty(place[0]));
-        // A stack grows where it is added to.
-        if self.maker.module.types.has_stack(cell) {
-            return Err(span);
+    /// Adds to a place in a cell: what is read grows by the mask of what is added, element by element in arrays.
+    fn add_to(&mut self, place: &[Value], v: Value) {
+        let ty = self.out.ty(v);
+        if let TypeData::Array(element, n) = self.maker.module.types[ty] {
+            let [trips, at] = [(); 2].map(|()| self.out.values.push(ValueData::new(Type::U32)));
+            self.push(Op::Const(n.into()), &[], &[trips], &[]);
+            let outer = std::mem::take(&mut self.list);
+            let element = self.emit(Op::Index, &[v, at], element);
+            self.add_to(&[place, &[at]].concat(), element);
+            let insts = std::mem::replace(&mut self.list, outer);
+            let body = self.out.regions.push(RegionData { params: vec![at], insts, results: Vec::new() });
+            self.push(Op::For(LoopInfo::default()), &[trips], &[], &[body]);
+            return;
         }
         let old = self.emit(Op::Load, place, ty);
-        let new = self.both(old, v).ok_or(span)?;
-        let data = InstData {
-            op: Op::Store,
-            args: place.iter().copied().chain([new]).collect(),
-            results: SmallVec::new(),
-            regions: SmallVec::new(),
-            span,
-        };
-        let inst = self.out.insts.push(data);
-        self.list.push(inst);
-        Ok(())
+        let new = self.emit(Op::Or, &[old, v], ty);
+        self.push(Op::Store, &[place, &[new]].concat(), &[], &[]);
     }
 }
