@@ -146,9 +146,8 @@ fn divided(
             first.push(finer.len() - 1);
             finer.extend((start..end).step_by(size).map(|at| (at + size).min(end)));
             let Some(colour) = colours.of[group].map(|colour| colour as usize) else { continue };
-            for column in start..end {
-                let bit = colour % together * parts + (column - start) / size;
-                masks[colour / together][column] = 1 << bit;
+            for (k, mask) in masks[colour / together][start..end].iter_mut().enumerate() {
+                *mask = 1 << (colour % together * parts + k / size);
             }
         }
         let found = run(masks)?;
