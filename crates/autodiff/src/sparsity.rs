@@ -30,6 +30,9 @@ use crate::shape::Mask;
 /// selects, and its only results are the masks of the results from number `from` on. Returns the place of what cannot be
 /// followed if there is such a thing.
 pub fn sparsity(module: &mut Module, func: Func, is_tangent: &[bool], from: usize) -> Result<Func, Span> {
+    if !module.funcs[func].has_body() {
+        return Err(module.funcs[func].span);
+    }
     let mut maker = Maker { module, made: FxHashMap::default(), results: IndexMap::default() };
     let key = (func, Mask::from(is_tangent));
     maker.settle(&key);
