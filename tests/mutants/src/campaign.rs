@@ -23,7 +23,10 @@ use crate::plant::{Fault, faults, planted};
 const PASSES: [(&str, &str); 3] =
     [("crates/opt/src", "ir"), ("crates/autodiff/src", "ir"), ("crates/ir/src/transform", "crate")];
 
-/// The addition to the crate of the IR in the copy.
+/// The root of the crate of the IR.
+const LIBRARY: &str = "crates/ir/src/lib.rs";
+
+/// What is added to it in the copy.
 const SWITCH: &str = r#"
 /// Returns true if the fault with this number is asked for. Numbers that are reached are written to a file, if one is named.
 pub fn planted(number: u32) -> bool {
@@ -203,23 +206,28 @@ impl Fates {
     }
 }
 
-/// Copies the files that git knows, where they have changed. Returns a number for their content.
+/// Copies the files that git knows, where they have changed, but for those that [`plant`] writes. Returns a number for their
+/// content.
 fn copy(root: &Path, tree: &Path) -> Result<u64, String> {
     let mut state = DefaultHasher::new();
+    let planted: BTreeSet<PathBuf> = sources(root).into_iter().map(|source| source.0).collect();
     let listed = Command::new("git").arg("ls-files").current_dir(root).output().map_err(|e| e.to_string())?;
     for name in String::from_utf8_lossy(&listed.stdout).lines() {
         let (from, to) = (root.join(name), tree.join(name));
         let Ok(bytes) = fs::read(&from) else { continue };
         (name, &bytes).hash(&mut state);
-        if fs::read(&to).is_ok_and(|old| old == bytes) {
-            continue;
+        if !planted.contains(Path::new(name)) && name != LIBRARY {
+            write(&to, &bytes)?;
         }
-        write(&to, &bytes)?;
     }
     Ok(state.finish())
 }
 
+/// Writes a file, unless it has this content: what has not changed is not built again.
 fn write(to: &Path, bytes: &[u8]) -> Result<(), String> {
+    if fs::read(to).is_ok_and(|old| old == bytes) {
+        return Ok(());
+    }
     let folder = to.parent().expect("a file is in a folder");
     fs::create_dir_all(folder)
         .and_then(|()| fs::write(to, bytes))
@@ -272,15 +280,12 @@ fn plant(root: &Path, tree: &Path, chosen: &[Numbered]) -> Result<(), String> {
         let own: Vec<(u32, &Fault)> =
             chosen.iter().filter(|n| n.file == file).map(|n| (n.number, &n.fault)).collect();
         let (text, ranges) = planted(&text, &own, ir);
-        if fs::read_to_string(tree.join(&file)).is_ok_and(|old| old != text) {
-            write(&tree.join(&file), text.as_bytes())?;
-        }
+        write(&tree.join(&file), text.as_bytes())?;
         let ranges = ranges.into_iter().map(|(n, r)| serde_json::json!([n, r.start, r.end])).collect();
         places.insert(file, Value::Array(ranges));
     }
-    let lib = PathBuf::from("crates/ir/src/lib.rs");
-    let text = fs::read_to_string(root.join(&lib)).map_err(|e| e.to_string())? + SWITCH;
-    write(&tree.join(&lib), text.as_bytes())?;
+    let text = fs::read_to_string(root.join(LIBRARY)).map_err(|e| e.to_string())? + SWITCH;
+    write(&tree.join(LIBRARY), text.as_bytes())?;
     let places: serde_json::Map<String, Value> =
         places.into_iter().map(|(file, ranges)| (file.display().to_string(), ranges)).collect();
     write(&tree.join("faults.json"), Value::Object(places).to_string().as_bytes())
