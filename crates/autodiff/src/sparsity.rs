@@ -220,7 +220,7 @@ impl Maker<'_> {
 struct Dependent {
     /// Floats, and cells of floats: masks take their places.
     masked: EntitySet<Value>,
-    /// What is known of the size of floats, which masks do not tell.
+    /// Facts about the size of floats, which masks do not tell.
     open: EntitySet<Value>,
 }
 
@@ -234,14 +234,10 @@ impl Dependent {
         match &data.op {
             // The masks of both take the place of a choice.
             Op::Select => data.args[1..].iter().any(has_mask) || is_known || is_open(&data.results[0]),
-            op if is_arithmetic(op)
-                || matches!(op, Op::Construct | Op::Splat | Op::Extract(_) | Op::Insert(_) | Op::Index) =>
-            {
-                is_known || is_open(&data.results[0])
-            }
-            op if moves(op) || matches!(op, Op::Store | Op::AddTo | Op::SubCell) => {
+            Op::Local | Op::Load | Op::Store | Op::AddTo | Op::SubCell => {
                 is_known && !data.results.iter().any(is_open)
             }
+            op if is_arithmetic(op) || moves(op) => is_known || is_open(&data.results[0]),
             Op::If | Op::Switch(_) | Op::For(_) | Op::Loop(_) | Op::Call(_) => {
                 let inner = data.regions.iter().flat_map(|&region| {
                     let region = &src.regions[region];
@@ -256,18 +252,7 @@ impl Dependent {
 
 /// Returns true for ops that move values, whose masks move with them.
 fn moves(op: &Op) -> bool {
-    matches!(
-        op,
-        Op::Select
-            | Op::Construct
-            | Op::Splat
-            | Op::Extract(_)
-            | Op::Insert(_)
-            | Op::Index
-            | Op::Sum
-            | Op::Local
-            | Op::Load
-    )
+    op.spec().class == Class::Aggregate || matches!(op, Op::Local | Op::Load)
 }
 
 /// Returns true for ops that compute numbers from numbers, elementwise.

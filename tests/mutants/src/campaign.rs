@@ -28,7 +28,7 @@ const PASSES: [(&str, &str); 3] =
 /// The root of the crate of the IR.
 const LIBRARY: &str = "crates/ir/src/lib.rs";
 
-/// What is added to it in the copy.
+/// The text that it has more in the copy.
 const SWITCH: &str = r#"
 /// Returns true if the fault with this number is asked for. Numbers that are reached are written to a file, if one is named.
 pub fn planted(number: u32) -> bool {

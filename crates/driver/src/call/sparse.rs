@@ -134,7 +134,7 @@ impl Callee {
         Ok((Sparse { matrix, plan }, product))
     }
 
-    /// What follows the point among the arguments of the derivative of the gradient of an output, for each direction.
+    /// The arguments after the point of the derivative of the gradient of an output, for each direction.
     fn second_order(&self, output: usize) -> impl Fn(&[u64]) -> Vec<u64> + use<> {
         let cotangents = super::units(&self.outputs).nth(output).unwrap_or_default();
         let still = vec![0; cotangents.len()];
