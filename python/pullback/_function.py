@@ -154,7 +154,7 @@ class Function:
         pattern is found from the program, and kept for the next call (docs/jacobians.md).
         """
         if sparse:
-            return _sparse(self, args, kwargs, wrt, False)
+            return _sparse(self, args, kwargs, wrt, None)
         leaf = self._single_output()
         by = self._chosen(wrt)
         xp, flat, shape, memory = self._broadcast(args, kwargs)
@@ -165,14 +165,19 @@ class Function:
         moved = [_moved(x, rank).reshape((*shape, *leaf.dims, *x.shape[1 + rank :])) for x in found]
         return by.pack(moved)
 
-    def hessian(self, *args: Any, wrt: Wrt = None, sparse: bool = False, **kwargs: Any) -> Any:
+    def hessian(
+        self, *args: Any, wrt: Wrt = None, sparse: bool = False, substitution: bool = False, **kwargs: Any
+    ) -> Any:
         """Return the second derivatives with respect to `wrt`, for each call; for several parameters, a dict of dicts.
 
         The shape is that of the call, then twice that of the parameter. If `sparse`, it is one matrix as for `jacobian`,
-        with a row and a column for each number of `wrt`.
+        with a row and a column for each number of `wrt`; with `substitution`, some of its numbers may follow from others
+        by subtraction, which may take fewer products and is less accurate.
         """
+        if substitution and not sparse:
+            raise ValueError("`substitution` is about sparse matrices")
         if sparse:
-            return _sparse(self, args, kwargs, wrt, True)
+            return _sparse(self, args, kwargs, wrt, substitution)
         by = self._chosen(wrt)
         xp, flat, shape, memory = self._broadcast(args, kwargs)
         wanted = [x for x, c in zip(self._leaves(), by.leaves) if c]

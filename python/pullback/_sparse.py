@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Optional
 
 if TYPE_CHECKING:
     from ._function import Function, Wrt
 
 
-def sparse(function: Function, args: Sequence[Any], kwargs: Mapping[str, Any], wrt: Wrt, is_second: bool) -> Any:
+def sparse(
+    function: Function, args: Sequence[Any], kwargs: Mapping[str, Any], wrt: Wrt, second: Optional[bool]
+) -> Any:
     """Return a matrix in compressed rows, over the numbers of the value and of the parameters `wrt`.
 
+    If `second` is None, it has the first derivatives, else the second ones; it is true if some may follow from others.
     It is a `scipy.sparse.csr_array` where SciPy is installed, and else a tuple of `data`, `indices`, `indptr` and the
     shape, from which such an array can be made.
     """
@@ -32,13 +35,13 @@ def sparse(function: Function, args: Sequence[Any], kwargs: Mapping[str, Any], w
     is_short = all(x.dtype.kind in "fb" or x.dtype.itemsize <= 4 for x in parts)
     doubles = np.concatenate(parts).astype(np.float64).tobytes() if is_short else None
     point = [n for x in parts for n in x.tolist()] if doubles is None else doubles
-    starts, columns, values, n = function._core.sparse(point, dict(memory), is_second)
+    starts, columns, values, n = function._core.sparse(point, dict(memory), second)
     indptr = np.frombuffer(starts, np.int64)
     indices, data = np.frombuffer(columns, np.int32), np.frombuffer(values, np.float64)
     is_kept = np.concatenate(chosen) if chosen else np.zeros(0, bool)
     rows = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
     keep = is_kept[indices]
-    if is_second:
+    if second is not None:
         # Rows and columns are both those of the parameters.
         keep &= is_kept[rows]
         of = np.cumsum(is_kept) - 1

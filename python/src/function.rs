@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use array::{Argument, Array, Check, Csr, Derivative, Leaf, Number, Order, Parameter, Place, Step};
+use array::{Argument, Array, Check, Csr, Derivative, Leaf, Number, Order, Parameter, Place, Recovery, Step};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
@@ -197,14 +197,14 @@ impl Function {
         run(py, true, Vec::new, move |_| f.check(&check))?.map_err(|error| raised(py, error))
     }
 
-    /// The first derivatives, or the second ones of the only number of the outputs, that may differ from zero, at a point
-    /// that has the numbers of all inputs.
+    /// The first derivatives, or the second ones of the only number of the outputs (`second` tells whether some of them follow
+    /// from others by subtraction), that may differ from zero, at a point that has the numbers of all inputs.
     fn sparse<'py>(
         &self,
         py: Python<'py>,
         point: PointArg<'py>,
         memory: &Bound<'_, PyDict>,
-        is_second: bool,
+        second: Option<bool>,
     ) -> PyResult<Compressed<'py>> {
         let point: Vec<Number> = match point {
             PointArg::List(list) => list.into_iter().map(number).collect(),
@@ -214,7 +214,11 @@ impl Function {
             }
         };
         let memory = self.memory(py, memory)?;
-        let order = if is_second { Order::Second } else { Order::First };
+        let order = match second {
+            None => Order::First,
+            Some(false) => Order::Second(Recovery::Direct),
+            Some(true) => Order::Second(Recovery::Substitution),
+        };
         let f = self.inner.clone();
         let found = run(py, true, Vec::new, move |_| f.sparse(&point, &memory, order))?;
         let Csr { pattern, values } = found.map_err(|error| raised(py, error))?;

@@ -157,6 +157,8 @@ def test_sparse_matrices_are_the_dense_ones():
         np.testing.assert_allclose(
             dense(m.energy.hessian(x, 0.7, wrt="x", sparse=True)), second["x"]["x"], rtol=1e-12, atol=1e-15
         )
+        fewer = dense(m.energy.hessian(x, 0.7, wrt="x", sparse=True, substitution=True))
+        np.testing.assert_allclose(fewer, second["x"]["x"], rtol=1e-12, atol=1e-12)
         corner = dense(m.energy.hessian(x, 0.7, sparse=True))
         np.testing.assert_allclose(corner[:40, 40], second["x"]["k"], rtol=1e-12, atol=1e-15)
     matrix = m.flow.jacobian(np.ones(40), 0.7, wrt="x", sparse=True)
@@ -169,6 +171,8 @@ def test_sparse_matrices_are_the_dense_ones():
         np.testing.assert_array_equal(found, m.linked.jacobian([2.0, 3.0, 5.0], next=np.array(order, np.int32))["x"])
     with pytest.raises(ValueError, match="one call"):
         m.flow.jacobian(np.ones((2, 40)), 0.7, sparse=True)
+    with pytest.raises(ValueError, match="about sparse"):
+        m.energy.hessian(np.ones(40), 0.7, substitution=True)
     with pytest.raises(ValueError, match="40 numbers"):
         m.flow.hessian(np.ones(40), 0.7, sparse=True)
 

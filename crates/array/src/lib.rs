@@ -34,6 +34,7 @@ pub use driver::bind::{BindValue, Conformance};
 pub use driver::derive::Derivative;
 pub use driver::launch::{Foreign, llvm_found_at};
 pub use driver::sparse::Csr;
+pub use driver::sparse::symmetric::Recovery;
 pub use error::{Error, Report};
 pub use function::{Function, Leaf, Parameter};
 pub use inspect::{Check, Library, Number};

@@ -19,8 +19,8 @@ use crate::program::plain;
 pub enum Order {
     /// First derivatives: a row for each number of the outputs, a column for each of the inputs.
     First,
-    /// Second derivatives of the only number of the outputs.
-    Second,
+    /// Second derivatives of the only number of the outputs, which follow from products in this way.
+    Second(Recovery),
 }
 
 /// State for the next call at another point: the compiled function and the last matrix.
@@ -34,7 +34,7 @@ impl Function {
     /// leaves of all inputs, in order. The pattern of the call before is taken if it fits the point, unless the function
     /// reaches memory.
     pub fn sparse(&self, point: &[Number], memory: &[(String, Value)], order: Order) -> Result<Csr, Error> {
-        let place = &self.prepared[usize::from(order == Order::Second)];
+        let place = &self.prepared[usize::from(order != Order::First)];
         let mut kept = if memory.is_empty() { locked(place).take() } else { None };
         let found = self.program.with(|session, loaded| {
             let mut prepared = match kept.take() {
@@ -44,7 +44,7 @@ impl Function {
                     let (function, _) = plain(session, loaded, &self.wanted)?;
                     let derived = match order {
                         Order::First => Vec::new(),
-                        Order::Second => vec![vec![Step::SparseVjp, Step::SparseJvp]],
+                        Order::Second(_) => vec![vec![Step::SparseVjp, Step::SparseJvp]],
                     };
                     let functions = vec![function];
                     let request =
@@ -60,15 +60,17 @@ impl Function {
             let Prepared { callee, before } = &mut prepared;
             let point = bits(callee, point)?;
             let outputs = callee.outputs.iter().filter(|n| n.diff).count();
-            if order == Order::Second && outputs != 1 {
+            if order != Order::First && outputs != 1 {
                 let message = format!("`{}` gives {outputs} numbers, not one", self.name);
                 return Err(driver::Error::input(message).into());
             }
             let found = match (order, before.as_ref()) {
                 (Order::First, None) => callee.sparse_jacobian(&point)?,
                 (Order::First, Some(before)) => callee.sparse_jacobian_again(&point, before)?,
-                (Order::Second, None) => callee.sparse_hessian(&point, 0, Recovery::Direct)?,
-                (Order::Second, Some(before)) => callee.sparse_hessian_again(&point, 0, before)?,
+                (Order::Second(recovery), Some(before)) if before.recovery == recovery => {
+                    callee.sparse_hessian_again(&point, 0, before)?
+                }
+                (Order::Second(recovery), _) => callee.sparse_hessian(&point, 0, recovery)?,
             };
             let matrix = found.matrix.clone();
             *before = Some(found);

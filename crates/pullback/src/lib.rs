@@ -70,6 +70,7 @@ mod numbers;
 
 pub use bytemuck;
 pub use compiler::{Backend, Compiler};
+pub use driver::sparse::symmetric::Recovery;
 pub use failure::{Diagnostic, Failure, FailureKind, Place, Severity};
 pub use function::{
     Function, Gradcheck, GradcheckEntry, GradcheckOptions, Gradient, Jacobian, ParameterInfo, SparseJacobian,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytemuck::{Pod, Zeroable};
 use pullback::{
     Arguments, Backend, BindingKind, Compiler, Failure, FailureKind, Function, GradcheckOptions, HostType,
-    Kernels, Layout, Memory, Module, Scalar, Severity, Verdict,
+    Kernels, Layout, Memory, Module, Recovery, Scalar, Severity, Verdict,
 };
 use serde_json::json;
 
@@ -597,8 +597,13 @@ fn sparse_matrices_are_the_dense_ones() {
         let again = f.sparse_jacobian_again(at, &sparse).expect("derivatives");
         assert_eq!(again, sparse, "{name}");
         for output in dense.outputs() {
-            let (dense, sparse) = (f.hessian(at, output).expect("derivatives"), f.sparse_hessian(at, output));
-            assert_eq!(sparse.expect("derivatives").dense(), dense.rows(), "{name} {output}");
+            let dense = f.hessian(at, output).expect("derivatives");
+            for recovery in [Recovery::Direct, Recovery::Substitution] {
+                let sparse = f.sparse_hessian(at, output, recovery).expect("derivatives");
+                assert_eq!(sparse.dense(), dense.rows(), "{name} {output}");
+                let again = f.sparse_hessian_again(at, output, &sparse).expect("derivatives");
+                assert_eq!(again, sparse, "{name} {output}");
+            }
         }
     }
 }

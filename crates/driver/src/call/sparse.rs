@@ -20,6 +20,8 @@ pub struct Sparse {
     pub matrix: Csr,
     /// The colours of its columns and rows.
     pub plan: Plan,
+    /// How its numbers follow from the products.
+    pub recovery: Recovery,
 }
 
 /// The most bytes of arguments and results of the calls of one dispatch.
@@ -37,7 +39,7 @@ impl Callee {
         let values = plan.recovered(&pattern, &forward, &reverse);
         let matrix = Csr { pattern, values };
         self.check(&matrix, &tangents, &product)?;
-        Ok(Sparse { matrix, plan })
+        Ok(Sparse { matrix, plan, recovery: Recovery::Direct })
     }
 
     /// The Jacobian at another point, with the pattern and the products of one before. Where the product with a random
@@ -49,7 +51,7 @@ impl Callee {
         let values = before.plan.recovered(&before.matrix.pattern, &forward, &reverse);
         let matrix = Csr { pattern: before.matrix.pattern.clone(), values };
         match matrix.differs(&floats(&self.inputs, &tangents), &product, self.tolerances().1) {
-            None => Ok(Sparse { matrix, plan: before.plan.clone() }),
+            None => Ok(Sparse { matrix, ..before.clone() }),
             Some(_) => self.sparse_jacobian(point),
         }
     }
@@ -89,9 +91,9 @@ impl Callee {
         let pattern = self.pattern(self.info.derived.first().copied(), &arguments, first, tangents.len())?;
         let pattern = pattern.symmetric();
         let colours = symmetric::coloured(&pattern, recovery);
-        let (found, product) = self.by_colours(point, output, &pattern, colours, Some(&tangents))?;
-        self.check(&found.matrix, &tangents, &product)?;
-        Ok(found)
+        let (matrix, product) = self.by_colours(point, output, &pattern, &colours, &tangents)?;
+        self.check(&matrix, &tangents, &product)?;
+        Ok(Sparse { matrix, plan: Plan { forward: colours, reverse: Colours::default() }, recovery })
     }
 
     /// The second derivatives at another point, as [`Self::sparse_jacobian_again`].
@@ -102,11 +104,11 @@ impl Callee {
         before: &Sparse,
     ) -> Result<Sparse, Error> {
         let tangents = self.random_tangents();
-        let (pattern, colours) = (&before.matrix.pattern, before.plan.forward.clone());
-        let (found, product) = self.by_colours(point, output, pattern, colours, Some(&tangents))?;
-        match found.matrix.differs(&floats(&self.inputs, &tangents), &product, self.tolerances().1) {
-            None => Ok(found),
-            Some(_) => self.sparse_hessian(point, output, Recovery::Direct),
+        let (pattern, colours) = (&before.matrix.pattern, &before.plan.forward);
+        let (matrix, product) = self.by_colours(point, output, pattern, colours, &tangents)?;
+        match matrix.differs(&floats(&self.inputs, &tangents), &product, self.tolerances().1) {
+            None => Ok(Sparse { matrix, ..before.clone() }),
+            Some(_) => self.sparse_hessian(point, output, before.recovery),
         }
     }
 
@@ -116,22 +118,20 @@ impl Callee {
         point: &Point,
         output: usize,
         pattern: &Pattern,
-        colours: Colours,
-        more: Option<&Vec<u64>>,
-    ) -> Result<(Sparse, Vec<f64>), Error> {
+        colours: &Colours,
+        more: &[u64],
+    ) -> Result<(Csr, Vec<f64>), Error> {
         let second = self.hessian.clone();
         let second = second.ok_or_else(|| Error::input("the function has no second derivative"))?;
         let along = self.second_order(output);
-        let directions = directions(&self.inputs, &colours).chain(more.cloned());
+        let directions = directions(&self.inputs, colours).chain([more.to_vec()]);
         let calls: Vec<Vec<u64>> = directions.map(|direction| along(&direction)).collect();
         let skip = self.inputs.iter().filter(|n| n.diff).count();
         let mut products = self.products(&second, point, &calls, &self.inputs.clone(), skip)?;
-        let product = more.and_then(|_| products.pop()).unwrap_or_default();
-        let values = symmetric::recovered(pattern, &colours, &products)
+        let product = products.pop().unwrap_or_default();
+        let values = symmetric::recovered(pattern, colours, &products)
             .ok_or_else(|| Error::Internal("the colouring of a Hessian has a cycle".into()))?;
-        let matrix = Csr { pattern: pattern.clone(), values };
-        let plan = Plan { forward: colours, reverse: Colours::default() };
-        Ok((Sparse { matrix, plan }, product))
+        Ok((Csr { pattern: pattern.clone(), values }, product))
     }
 
     /// The arguments after the point of the derivative of the gradient of an output, for each direction.

@@ -93,29 +93,72 @@ impl Function {
         self.shared.first.on(|callee| {
             let point = point(callee, &arguments)?;
             let (outputs, inputs) = (differentiable(&callee.outputs), differentiable(&callee.inputs));
-            if (&outputs, &inputs) != (&before.outputs, &before.inputs) {
-                let message = format!("the matrix before is not one of `{}`", self.name());
-                return Err(Failure::input(message).into());
-            }
+            self.is_own((&outputs, &inputs), before)?;
             let sparse = callee.sparse_jacobian_again(&point, &before.sparse)?;
             Ok(SparseJacobian { outputs, inputs, sparse })
         })
     }
 
-    /// The second derivatives of the result with that path by all numbers of the parameters, of which most are zero. Each is
-    /// a number of a product with a direction.
+    /// The second derivatives of the result with that path by all numbers of the parameters, of which most are zero.
+    ///
+    /// ```
+    /// use pullback::Recovery;
+    ///
+    /// let module = pullback::Compiler::new().text("a.slang", "
+    ///     [Differentiable] double f(double x[4])
+    ///     {
+    ///         double sum = 0;
+    ///         for (int i = 0; i < 3; i++) sum += x[i] * x[i + 1];
+    ///         return sum;
+    ///     }")?;
+    /// let (f, x) = (module.function("f")?, [("x", [1.0, 2.0, 3.0, 4.0])]);
+    /// let direct = f.sparse_hessian(x, "result", Recovery::Direct)?;
+    /// assert_eq!(direct.columns(), [1, 0, 2, 1, 3, 2]);
+    /// assert_eq!(direct.values(), [1.0; 6]);
+    /// let fewer = f.sparse_hessian(x, "result", Recovery::Substitution)?;
+    /// assert_eq!((direct.products(), fewer.products()), ((3, 0), (2, 0)));
+    /// # Ok::<(), pullback::Failure>(())
+    /// ```
     pub fn sparse_hessian(
         &self,
         arguments: impl Into<Arguments>,
         output: &str,
+        recovery: Recovery,
     ) -> Result<SparseJacobian, Failure> {
         let arguments = arguments.into();
         self.second()?.on(|callee| {
             let point = point(callee, &arguments)?;
             let inputs = differentiable(&callee.inputs);
             let output = place(&callee.outputs, output)?;
-            let sparse = callee.sparse_hessian(&point, output, Recovery::Direct)?;
+            let sparse = callee.sparse_hessian(&point, output, recovery)?;
             Ok(SparseJacobian { outputs: inputs.clone(), inputs, sparse })
         })
+    }
+
+    /// [`Self::sparse_hessian`] at another point, as [`Self::sparse_jacobian_again`]: with the pattern, the products and the
+    /// recovery of one before, of the same result.
+    pub fn sparse_hessian_again(
+        &self,
+        arguments: impl Into<Arguments>,
+        output: &str,
+        before: &SparseJacobian,
+    ) -> Result<SparseJacobian, Failure> {
+        let arguments = arguments.into();
+        self.second()?.on(|callee| {
+            let point = point(callee, &arguments)?;
+            let inputs = differentiable(&callee.inputs);
+            self.is_own((&inputs, &inputs), before)?;
+            let output = place(&callee.outputs, output)?;
+            let sparse = callee.sparse_hessian_again(&point, output, &before.sparse)?;
+            Ok(SparseJacobian { outputs: inputs.clone(), inputs, sparse })
+        })
+    }
+
+    /// Refuses a matrix whose rows and columns are others.
+    fn is_own(&self, paths: (&Vec<String>, &Vec<String>), before: &SparseJacobian) -> Result<(), Failure> {
+        if paths == (&before.outputs, &before.inputs) {
+            return Ok(());
+        }
+        Err(Failure::input(format!("the matrix before is not one of `{}`", self.name())))
     }
 }
