@@ -38,6 +38,9 @@ impl Program {
         if [counter, test.variable, step.variable].iter().any(|v| changed.contains(v)) {
             return;
         }
+        if test.variable != counter && self.mentions(cond, counter) {
+            return;
+        }
         let name = |p: &Program, decl: DeclId| p.ast.decl_name(decl).to_string();
         if step.variable != counter || test.variable != counter {
             let (code, message, span) = match (test.variable == counter, step.variable == counter) {
@@ -145,6 +148,18 @@ impl Program {
             _ => return None,
         };
         Some(Test { variable, op, bound: self.integer(bound), span: self.span(cond) })
+    }
+
+    /// Returns true if an expression reads a variable.
+    fn mentions(&self, expr: ExprId, variable: DeclId) -> bool {
+        let (mut exprs, mut next) = (vec![expr], 0);
+        while let Some(&expr) = exprs.get(next) {
+            self.ast.exprs[expr].kind.operands(&mut exprs);
+            next += 1;
+        }
+        exprs
+            .into_iter()
+            .any(|expr| matches!(self.tables.exprs[expr].meaning, Meaning::Var(of) if of == variable))
     }
 
     fn loop_step(&mut self, step: ExprId) -> Option<Step> {
