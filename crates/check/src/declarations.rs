@@ -213,9 +213,11 @@ impl Program {
         }
     }
 
-    /// Checks the names of all parts of a namespace together, at the first part.
+    /// Checks the names of all parts of a namespace in one module together, at the first part.
     fn check_parts(&mut self, decl: DeclId) {
-        let parts = self.parts(decl);
+        let module = self.module_of(decl);
+        let parts: Vec<DeclId> =
+            self.parts(decl).into_iter().filter(|&part| self.module_of(part) == module).collect();
         if parts.first() == Some(&decl) {
             let all: Vec<DeclId> =
                 parts.iter().flat_map(|&part| self.ast.decls[part].kind.members()).copied().collect();

@@ -165,16 +165,16 @@ impl Program {
         self.scopes.members.get(&container).is_some_and(|names| names.contains_key(&name))
     }
 
-    /// The declarations of one name in all parts of a namespace; where there are none, those in the namespaces that
-    /// its parts open by `using`.
-    pub(crate) fn named_in_namespace(&self, namespace: DeclId, name: Symbol) -> Vec<DeclId> {
+    /// The declarations of one name in all parts of a namespace, as a module sees them; where there are none, those in the
+    /// namespaces that its parts open by `using`.
+    pub(crate) fn named_in_namespace(&self, namespace: DeclId, name: Symbol, module: usize) -> Vec<DeclId> {
         let (mut open, mut next) = (vec![namespace], 0);
         while let Some(&namespace) = open.get(next) {
             next += 1;
             let parts = self.parts(namespace);
             let found: Vec<DeclId> = parts.iter().flat_map(|&part| self.named(part, name)).collect();
             if !found.is_empty() {
-                return found;
+                return self.as_seen_by(module, found);
             }
             for opened in parts.into_iter().flat_map(|part| self.opened_by(part)) {
                 if !open.contains(&opened) {
@@ -183,6 +183,17 @@ impl Program {
             }
         }
         Vec::new()
+    }
+
+    /// Of the declarations of one name in a namespace those that a module may name, if there are any: what other modules
+    /// keep to themselves has nothing to do with its own names, and a variable or a type of its own hides theirs.
+    fn as_seen_by(&self, module: usize, found: Vec<DeclId>) -> Vec<DeclId> {
+        let is_own = |decl: &DeclId| self.module_of(*decl) == module;
+        let is_function = |decl: &DeclId| matches!(self.ast.decls[*decl].kind, DeclKind::Func { .. });
+        let hides = found.iter().any(|decl| is_own(decl) && !is_function(decl));
+        let seen = |decl: &DeclId| is_own(decl) || !hides && self.is_visible_outside(*decl);
+        let visible: Vec<DeclId> = found.iter().copied().filter(seen).collect();
+        if visible.is_empty() { found } else { visible }
     }
 
     /// The namespaces that a part of a namespace opens, as far as they are named by one word.

@@ -119,7 +119,7 @@ impl Checker<'_> {
                     }
                 }
                 DeclKind::Namespace { .. } => {
-                    let found = self.p.named_in_namespace(decl, name);
+                    let found = self.p.named_in_namespace(decl, name, self.module);
                     if let Some(result) = self.merge(&found, rank, &mut funcs) {
                         return result;
                     }
@@ -200,7 +200,7 @@ impl Checker<'_> {
                     continue;
                 }
                 if let Ref::Namespace(namespace) = self.resolve(expr) {
-                    add(&self.p.named_in_namespace(namespace, name), found);
+                    add(&self.p.named_in_namespace(namespace, name, self.module), found);
                 }
                 self.in_using = false;
                 continue;
@@ -211,7 +211,7 @@ impl Checker<'_> {
             let mut declared = self.p.declared_anywhere(first);
             declared.retain(|&d| matches!(self.p.ast.decls[d].kind, DeclKind::Namespace { .. }));
             if let Some(&namespace) = declared.first() {
-                add(&self.p.named_in_namespace(namespace, name), found);
+                add(&self.p.named_in_namespace(namespace, name, self.module), found);
             }
         }
     }

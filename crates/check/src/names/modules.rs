@@ -35,7 +35,8 @@ impl Program {
         self.modules.all.iter().filter_map(|module| module.names.get(&name)).flatten().copied().collect()
     }
 
-    /// The declaration that an `extern` constant or struct stands for: the one of its name that some module exports, or else itself.
+    /// The declaration that an `extern` constant or struct stands for: the one of its path that some module exports, or else
+    /// itself.
     pub(crate) fn linked(&self, decl: DeclId) -> DeclId {
         if matches!(self.ast.decls[decl].kind, DeclKind::Func { .. }) {
             return decl;
@@ -51,13 +52,18 @@ impl Program {
         }
     }
 
-    /// The declarations of the same kind and name that modules export, for an `extern` one.
+    /// The declarations of the same kind and path that modules export, for an `extern` one.
     fn exported_for(&self, decl: DeclId) -> Vec<DeclId> {
         let node = &self.ast.decls[decl];
-        if !node.modifiers.has(Modifiers::EXTERN) || node.parent.is_some() {
-            return Vec::new();
-        }
-        let mut found = self.declared_anywhere(node.name);
+        let is_namespace = |decl: DeclId| matches!(self.ast.decls[decl].kind, DeclKind::Namespace { .. });
+        let mut found = match node.parent {
+            _ if !node.modifiers.has(Modifiers::EXTERN) => Vec::new(),
+            None => self.declared_anywhere(node.name),
+            Some(parent) if is_namespace(parent) => {
+                self.parts(parent).into_iter().flat_map(|part| self.named(part, node.name)).collect()
+            }
+            Some(_) => Vec::new(),
+        };
         found.retain(|&other| {
             let exported = &self.ast.decls[other];
             other != decl

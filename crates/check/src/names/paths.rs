@@ -361,7 +361,7 @@ impl Checker<'_> {
                     self.through_value(base, ty, found)
                 }
                 Ref::Namespace(namespace) => {
-                    let decls = self.p.named_in_namespace(namespace, name);
+                    let decls = self.p.named_in_namespace(namespace, name, self.module);
                     self.set_value(base, Ty::ERROR, Meaning::Namespace(namespace));
                     self.ref_of(&decls, &Rc::default(), 0)
                 }
