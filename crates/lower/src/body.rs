@@ -15,7 +15,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use syntax::ast::DeclKind;
 use syntax::{DeclId, ExprId, Span, StmtId};
 
-use crate::declared::Declared;
+use crate::declared::{Declared, Key, Variant};
 use crate::layout::Layout;
 use crate::lowerer::{Lowerer, Making, ir_span};
 use crate::places::Place;
@@ -203,8 +203,9 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
         body.b.span = ir_span(declared.span);
         body.find_celled(stmt);
         body.func = Some(declared.func);
-        body.differentiable =
-            body.lw.program.derivatives_of(f, check::View::default()).level != check::Level::None;
+        let is_plain = matches!(body.lw.key_of(declared.func), Some(Key::Variant(_, Variant::Plain(_))));
+        body.differentiable = !is_plain
+            && body.lw.program.derivatives_of(f, check::View::default()).level != check::Level::None;
         body.splits = body.differentiable && !body.lw.program.is_use(f.decl);
         // Declare the parameters.
         let mut packs: Vec<(DeclId, Vec<Ty>, Vec<Value>)> = Vec::new();

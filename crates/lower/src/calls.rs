@@ -1,18 +1,19 @@
 //! Calls: evaluation of arguments, the call itself, and writing of parameters back to their places.
 //!
 //! Arguments are evaluated left to right. `inout` is copy-in copy-out: the place is evaluated once, read
-//! before the call, and written after it, in the order of the parameters.
+//! before the call, and written after it, in the order of the parameters. What lies in group-shared memory is passed by its
+//! place instead, since other threads read and write there until the function returns.
 
 use std::rc::Rc;
 
 use check::Resolved;
-use check::tables::{Arg, Callable, FuncRef, SynthesizedMember};
+use check::tables::{Arg, Callable, FuncRef, Meaning, SynthesizedMember};
 use check::types::{Ty, TyKind};
 use ir::{Op, Type, Value};
-use syntax::ast::DeclKind;
+use syntax::ast::{DeclKind, Modifiers};
 use syntax::{DeclId, ExprId, Span};
 
-use crate::body::Body;
+use crate::body::{Body, Name};
 use crate::declared::{Declared, FlatParam, Key, Role, Variant};
 use crate::lowerer::{Making, ir_span};
 use crate::places::{Place, PlaceKind};
@@ -87,12 +88,17 @@ impl Body<'_, '_, '_> {
             }
             Callable::Derived(..) => {}
         }
-        let kept = match &callable {
-            Callable::Func(f) if !self.differentiable => self.lw.kept(self.b.types, f),
+        let plain = match &callable {
+            Callable::Func(f) => {
+                let shared = self.shared(&callable, base, args);
+                let is_plain =
+                    !self.differentiable || !shared.is_empty() && self.lw.program.is_never_differentiable(f);
+                if is_plain { self.lw.plain(self.b.types, f, shared) } else { None }
+            }
             _ => None,
         };
-        let mut declared = match kept {
-            Some(kept) => kept,
+        let mut declared = match plain {
+            Some(plain) => plain,
             None => self.lw.function(self.b.types, &callable),
         };
         if let Callable::Func(f) = &callable {
@@ -149,6 +155,51 @@ impl Body<'_, '_, '_> {
         let is_quiet = !by_operator && self.differentiable && self.is_plain(&declared);
         let values = self.invoke_as(&declared, is_quiet, inputs.values, &inputs.places, span);
         self.convert(values, declared.sig.ret, ty, span)
+    }
+
+    /// The parameters that a call writes and whose arguments are in group-shared memory; `None` is `this`.
+    fn shared(&mut self, callable: &Callable, base: Option<ExprId>, args: &[Arg]) -> Rc<[Option<DeclId>]> {
+        let sig = self.lw.program.callable_signature(callable);
+        let mut found = Vec::new();
+        let this = sig.this.as_ref().zip(base);
+        let args = sig.params.iter().zip(args).filter_map(|(param, arg)| match arg {
+            Arg::Expr(e) => Some((param, *e)),
+            Arg::Pack(_) | Arg::Default(_) => None,
+        });
+        for (param, e) in this.into_iter().chain(args) {
+            if param.dir.is_written() && self.is_shared(e, param.ty) {
+                found.push(param.decl);
+            }
+        }
+        found.into()
+    }
+
+    /// Returns true if an expression is a variable in group-shared memory or a field or an element in it, of this type.
+    fn is_shared(&mut self, e: ExprId, ty: Ty) -> bool {
+        if self.raw_ty(e) != ty {
+            return false;
+        }
+        let mut at = e;
+        loop {
+            match self.lw.program.tables.exprs[at].meaning {
+                Meaning::Var(decl) => {
+                    return self.lw.program.ast.decls[decl].modifiers.has(Modifiers::GROUPSHARED)
+                        || self.locals.references.contains_key(&Name::Decl(decl));
+                }
+                Meaning::This | Meaning::Field { base: None, .. } => {
+                    return self.locals.references.contains_key(&Name::This);
+                }
+                Meaning::Field { base: Some(base), .. } => at = base,
+                Meaning::Index { base, .. } => {
+                    let ty = self.raw_ty(base);
+                    if !matches!(self.lw.program.types[ty], TyKind::Array(..)) {
+                        return false;
+                    }
+                    at = base;
+                }
+                _ => return false,
+            }
+        }
     }
 
     /// Evaluates the arguments for a pack: one for each of the next parameters.
@@ -554,11 +605,12 @@ impl Body<'_, '_, '_> {
 /// signature.
 pub(crate) fn build_adapter(making: Making<'_, '_>, own: &FuncRef) -> Option<ir::Function> {
     let Making { lw, types, declared } = making;
-    let callee = lw.function(types, &Callable::Func(own.clone()));
+    // A static function takes no object.
+    let own_sig = lw.program.callable_signature(&Callable::Func(own.clone()));
+    let skip = usize::from(declared.sig.has_this && own_sig.this.is_none());
+    let callee = lw.passed(types, &Callable::Func(own.clone()), &declared.sig.params[skip..]);
     let (mut body, bound) = Body::with_params(lw, types, declared);
     let span = declared.span;
-    // A static function takes no object.
-    let skip = usize::from(declared.sig.has_this && !callee.sig.has_this);
     let mut args = Vec::new();
     for (k, param) in callee.sig.params.iter().enumerate().filter(|p| p.1.is_input()) {
         let (values, from) = match (bound.get(k + skip), param.decl) {
@@ -566,7 +618,8 @@ pub(crate) fn build_adapter(making: Making<'_, '_>, own: &FuncRef) -> Option<ir:
             (None, Some(decl)) => body.default_argument(decl, own),
             (None, None) => return None,
         };
-        if param.is_reference && from != param.ty {
+        let is_given = declared.sig.params.get(k + skip).is_some_and(|given| given.is_reference);
+        if param.is_reference != is_given || param.is_reference && from != param.ty {
             let what = "a function that updates a parameter by atomic operations, for this requirement, is";
             body.lw.unsupported(callee.span, what);
             return None;

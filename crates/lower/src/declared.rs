@@ -28,7 +28,7 @@ impl Key {
     /// The function of the source whose body it has.
     pub(crate) fn source(&self) -> Option<&FuncRef> {
         match self {
-            Key::Callable(Callable::Func(f)) | Key::Variant(f, Variant::Kept) => Some(f),
+            Key::Callable(Callable::Func(f)) | Key::Variant(f, Variant::Plain(_)) => Some(f),
             Key::Callable(_) | Key::Variant(..) | Key::Derived(..) | Key::Entry(_) => None,
         }
     }
@@ -58,9 +58,10 @@ pub(crate) enum Variant {
     Apply(Applied),
     /// `(context…, cotangents…) -> (cotangents…)`, in terms of the call operator of the context.
     Propagate(Applied),
-    /// The function as code without derivatives calls it: an `out` array begins with the elements of its argument, so
-    /// those that the function does not write stay. In a derivative, they would be inputs that a signature lacks.
-    Kept,
+    /// The function as code without derivatives calls it. An `out` array begins with the elements of its argument, so
+    /// those that the function does not write stay; in a derivative, they would be inputs that a signature lacks. And these
+    /// parameters (`None` is `this`) are places of group-shared memory: other threads write there meanwhile.
+    Plain(Rc<[Option<DeclId>]>),
     /// Computes the initial value of a thread-local global.
     GlobalInit,
 }
@@ -96,8 +97,8 @@ pub(crate) struct FlatParam {
     pub(crate) diff: Option<Rc<DiffMap>>,
     /// The parameter is an element of the pack that `decl` declares.
     pub(crate) in_pack: bool,
-    /// The parameter is a pointer to the place of its argument: a `groupshared` reference in the source, or updated by
-    /// atomic operations.
+    /// The parameter is a pointer to the place of its argument: a `groupshared` reference in the source, updated by atomic
+    /// operations, or in group-shared memory.
     pub(crate) is_reference: bool,
 }
 

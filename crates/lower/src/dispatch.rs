@@ -409,12 +409,13 @@ impl Body<'_, '_, '_> {
                 };
             }
         };
-        let callee = self.lw.function(self.b.types, &callable);
+        let callee = self.lw.passed(self.b.types, &callable, &declared.sig.params[skip..]);
         let mut args = Vec::new();
         for (k, param) in callee.sig.params.iter().enumerate().filter(|p| p.1.is_input()) {
             let Some(values) = bound.get(k + skip).cloned() else { continue };
-            let from = declared.sig.params[k + skip].ty;
-            if param.is_reference && from != param.ty {
+            let given = &declared.sig.params[k + skip];
+            let from = given.ty;
+            if param.is_reference != given.is_reference || param.is_reference && from != param.ty {
                 let what =
                     "an atomic operation on a parameter that is a copy, as in any call by an interface, is";
                 self.lw.unsupported(callee.span, what);

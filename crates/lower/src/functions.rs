@@ -35,8 +35,8 @@ impl Variant {
             Variant::Use(_) => uses::build_use(making, f),
             Variant::UseJvp(ty) => uses::build_use_jvp(making, f, *ty),
             Variant::UseVjp(ty) => uses::build_use_vjp(making, f, *ty),
-            Variant::Kept => Body::build_source(making, f),
             Variant::GlobalInit => Body::build_global_init(making, f),
+            Variant::Plain(_) => Body::build_source(making, f),
         }
     }
 
@@ -53,7 +53,7 @@ impl Variant {
             Variant::UseVjp(_) => "split.vjp",
             Variant::Apply(_) => "apply",
             Variant::Propagate(_) => "propagate",
-            Variant::Kept => "kept",
+            Variant::Plain(_) => "plain",
             Variant::GlobalInit => "init",
         }
     }
@@ -89,10 +89,10 @@ impl Lowerer<'_> {
         })
     }
 
-    /// Flattens a signature with concrete types. The parameters `in_place` are updated by atomic operations.
+    /// Flattens a signature with concrete types. The parameters `in_place` are the places of their arguments.
     fn flatten(&mut self, types: &mut Types, sig: &Signature, in_place: &[Option<DeclId>]) -> FlatSig {
         let mut params = Vec::new();
-        let is_in_place = |p: &ParamSig| p.dir.is_written() && !p.has_tangent() && in_place.contains(&p.decl);
+        let is_in_place = |p: &ParamSig| p.dir.is_written() && in_place.contains(&p.decl);
         if let Some(this) = &sig.this {
             if is_in_place(this) {
                 params.push(self.reference_param("this", None, this.ty));
@@ -133,15 +133,33 @@ impl Lowerer<'_> {
         FlatSig { params, has_this: sig.this.is_some(), ret_diff, ..FlatSig::returning(sig.ret) }
     }
 
+    /// [`Self::flatten`] with the error that a function may throw, and the object that its dispatch needs.
+    fn flatten_callable(
+        &mut self,
+        types: &mut Types,
+        callable: &Callable,
+        sig: &Signature,
+        in_place: &[Option<DeclId>],
+    ) -> FlatSig {
+        let mut sig = self.flatten(types, sig, in_place);
+        sig.error = self.optional_error(types, callable);
+        if let Some(ty) = self.needs_object(callable) {
+            sig.params.insert(0, FlatParam::new("object", ty, Direction::In));
+            sig.has_object = true;
+        }
+        sig
+    }
+
     /// A parameter that is the place of its argument.
     fn reference_param(&mut self, name: &str, decl: Option<DeclId>, of: Ty) -> FlatParam {
         let ty = self.program.types.intern(TyKind::pointer(of));
         FlatParam { decl, is_reference: true, ..FlatParam::new(name, ty, Direction::In) }
     }
 
-    /// The parameters of a function that are updated in place; a derivative cannot be taken of such a function.
-    fn in_place(&mut self, callable: &Callable) -> Rc<[Option<DeclId>]> {
-        let Some(f) = callable.function().cloned() else { return Rc::default() };
+    /// The parameters of a function that are updated in place and have no tangents; a derivative cannot be taken of such a
+    /// function.
+    fn in_place(&mut self, callable: &Callable, sig: &Signature) -> Vec<Option<DeclId>> {
+        let Some(f) = callable.function().cloned() else { return Vec::new() };
         let in_place = self.program.updated_in_place(f.decl);
         if !in_place.is_empty() && matches!(callable, Callable::Derived(..)) {
             let span = self.program.name_span(f.decl);
@@ -150,7 +168,8 @@ impl Lowerer<'_> {
                 "a derivative of a function with an atomic operation on one of its parameters is",
             );
         }
-        in_place
+        let params = sig.this.iter().chain(&sig.params).filter(|p| !p.has_tangent());
+        params.map(|p| p.decl).filter(|decl| in_place.contains(decl)).collect()
     }
 
     /// The slots for the leaves of a value.
@@ -182,13 +201,8 @@ impl Lowerer<'_> {
             return declared.clone();
         }
         let sig = self.program.callable_signature(callable);
-        let in_place = self.in_place(callable);
-        let mut sig = self.flatten(types, &sig, &in_place);
-        sig.error = self.optional_error(types, callable);
-        if let Some(ty) = self.needs_object(callable) {
-            sig.params.insert(0, FlatParam::new("object", ty, Direction::In));
-            sig.has_object = true;
-        }
+        let in_place = self.in_place(callable, &sig);
+        let sig = self.flatten_callable(types, callable, &sig, &in_place);
         self.declare(types, key, sig)
     }
 
@@ -315,37 +329,66 @@ impl Lowerer<'_> {
         }
     }
 
-    /// The function to call in place of a callee with `out` arrays, where no derivatives are taken.
-    pub(crate) fn kept(&mut self, types: &mut Types, f: &FuncRef) -> Option<Rc<Declared>> {
-        let key = Key::Variant(f.clone(), Variant::Kept);
+    /// The function to call in place of a callee where no derivatives are taken, if that is another one: it has `out`
+    /// arrays, updates parameters by atomic operations, or has `shared` ones (those of [`Variant::Plain`]).
+    pub(crate) fn plain(
+        &mut self,
+        types: &mut Types,
+        f: &FuncRef,
+        shared: Rc<[Option<DeclId>]>,
+    ) -> Option<Rc<Declared>> {
+        let key = Key::Variant(f.clone(), Variant::Plain(shared.clone()));
         if let Some(declared) = self.declared.get(&key) {
             return Some(declared.clone());
         }
         let callable = Callable::Func(f.clone());
         let sig = self.program.callable_signature(&callable);
-        let keeps = |lw: &Lowerer<'_>, dir, ty| {
-            dir == Direction::Out && matches!(lw.program.types[ty], TyKind::Array(_, Some(_)))
-        };
-        let is_plain = sig.params.iter().any(|param| keeps(self, param.dir, param.ty))
-            && !self.program.is_core(f.decl)
-            && self.program.ast.decls[f.decl].kind.body().is_some()
+        let is_forwarded = self.adapted(f).is_some() || self.opening(f).is_some();
+        let has_body = self.program.ast.decls[f.decl].kind.body().is_some()
             && self.intrinsic_name(f.decl).is_none()
-            && self.program.pullback_of(f).is_none()
-            && self.adapted(f).is_none()
-            && self.opening(f).is_none()
-            && self.needs_object(&callable).is_none();
-        if !is_plain {
+            && self.program.pullback_of(f).is_none();
+        let is_own = has_body && !is_forwarded;
+        let keeps_arrays = is_own && !self.program.is_core(f.decl);
+        let keeps = |lw: &Lowerer<'_>, dir, ty| {
+            keeps_arrays && dir == Direction::Out && matches!(lw.program.types[ty], TyKind::Array(_, Some(_)))
+        };
+        let updated = if is_own { self.program.updated_in_place(f.decl) } else { Rc::default() };
+        let is_another = !updated.is_empty()
+            || !shared.is_empty() && (is_own || is_forwarded)
+            || sig.params.iter().any(|param| keeps(self, param.dir, param.ty));
+        if !is_another {
             return None;
         }
-        let in_place = self.in_place(&callable);
-        let mut sig = self.flatten(types, &sig, &in_place);
-        sig.error = self.optional_error(types, &callable);
+        let in_place = [&updated[..], &shared].concat();
+        let mut sig = self.flatten_callable(types, &callable, &sig, &in_place);
+        sig.ret_diff = None;
         for k in 0..sig.params.len() {
+            sig.params[k].diff = None;
             if keeps(self, sig.params[k].dir, sig.params[k].ty) {
                 sig.params[k].dir = Direction::InOut;
             }
         }
         Some(self.declare(types, key, sig))
+    }
+
+    /// The function that one with these parameters calls with them: references are passed on.
+    pub(crate) fn passed(
+        &mut self,
+        types: &mut Types,
+        callable: &Callable,
+        given: &[FlatParam],
+    ) -> Rc<Declared> {
+        if let Callable::Func(f) = callable
+            && given.iter().any(|param| param.is_reference)
+        {
+            let sig = self.program.callable_signature(callable);
+            let own = sig.this.iter().chain(&sig.params).zip(given);
+            let shared = own.filter(|(_, given)| given.is_reference).map(|(own, _)| own.decl).collect();
+            if let Some(declared) = self.plain(types, f, shared) {
+                return declared;
+            }
+        }
+        self.function(types, callable)
     }
 
     /// Checks the source of the function with this index in the worklist.
@@ -364,7 +407,7 @@ impl Lowerer<'_> {
         let (key, declared) = (key.clone(), declared.clone());
         let errors = self.diagnostics.len();
         let (opening, of, own) = match &key {
-            Key::Callable(Callable::Func(f)) => {
+            Key::Callable(Callable::Func(f)) | Key::Variant(f, Variant::Plain(_)) => {
                 (self.opening(f), self.program.pullback_of(f), self.adapted(f))
             }
             _ => (None, None, None),
@@ -372,7 +415,8 @@ impl Lowerer<'_> {
         let is_adapter = own.is_some();
         let making = Making { lw: self, types, declared: &declared };
         let mut function = match &key {
-            Key::Callable(Callable::Func(f)) => match (of, opening, own) {
+            Key::Callable(Callable::Func(f)) | Key::Variant(f, Variant::Plain(_)) => match (of, opening, own)
+            {
                 (Some(of), ..) => apply::build_half(making, &of),
                 (_, Some(opening), _) => dispatch::build(making, f, opening),
                 (.., Some(own)) => calls::build_adapter(making, &own),
@@ -400,8 +444,10 @@ impl Lowerer<'_> {
             function.span = slot.span;
             function.results.clone_from(&slot.results);
             match &key {
-                Key::Callable(Callable::Func(_)) if is_adapter => function.inline = Inline::Always,
-                Key::Callable(Callable::Func(f)) | Key::Variant(f, Variant::Kept) => {
+                Key::Callable(Callable::Func(_)) | Key::Variant(_, Variant::Plain(_)) if is_adapter => {
+                    function.inline = Inline::Always
+                }
+                Key::Callable(Callable::Func(f)) | Key::Variant(f, Variant::Plain(_)) => {
                     self.set_attributes(f.decl, function);
                 }
                 Key::Derived(..) | Key::Variant(_, Variant::GlobalInit) => {}
