@@ -69,9 +69,9 @@ pub fn leave(status: u8) -> std::process::ExitCode {
     std::process::ExitCode::from(status)
 }
 
-/// The uniform of GLSL programs that holds the numbers of groups. It is no built-in input of the backends, since some
+/// The uniforms of the library that hold the numbers of groups. They are no built-in input of the backends, since some
 /// divide a dispatch into several launches.
-const GROUP_COUNTS: &str = "gl_NumWorkGroups";
+const GROUP_COUNTS: [&str; 2] = ["gl_NumWorkGroups", "__WorkgroupCount"];
 
 /// A module ready to be dispatched.
 pub struct Runner {
@@ -395,7 +395,7 @@ impl Runner {
 
     fn counts_groups(&self, data: &ir::GlobalData) -> bool {
         let is_vector = matches!(self.module.mem[data.ty], MemData::Vector(ir::Scalar::U32, 3));
-        data.name == GROUP_COUNTS && data.space == Space::Uniform && is_vector
+        GROUP_COUNTS.contains(&data.name.as_str()) && data.space == Space::Uniform && is_vector
     }
 
     /// Gives a program the numbers of groups of the next dispatch, unless the host has bound others.
