@@ -169,9 +169,28 @@ impl Body<'_, '_, '_> {
         })
     }
 
-    fn resolved(&mut self, func: Option<&FuncRef>, named: Option<&FuncRef>) -> Option<Rc<Declared>> {
+    /// The function of an accessor. Where no derivatives are taken, its object in group-shared memory is a reference.
+    fn resolved(
+        &mut self,
+        func: Option<&FuncRef>,
+        named: Option<&FuncRef>,
+        base: Option<&Place>,
+    ) -> Option<Rc<Declared>> {
         let callable = self.lw.canonical(Callable::Func(named.or(func)?.clone())).ok()?;
-        let declared = self.lw.function(self.b.types, &callable);
+        let is_shared = base.is_some_and(|base| match &base.kind {
+            PlaceKind::Memory(memory) => {
+                self.locals.references.values().any(|known| known.0 == memory.handle)
+                    || self.is_group_shared(memory)
+            }
+            _ => false,
+        });
+        let plain = match &callable {
+            Callable::Func(f) if is_shared && !self.differentiable => {
+                self.lw.plain(self.b.types, f, Rc::new([None]))
+            }
+            _ => None,
+        };
+        let declared = plain.unwrap_or_else(|| self.lw.function(self.b.types, &callable));
         Some(match named {
             Some(named) => self.as_declared(named, declared),
             None => declared,
@@ -183,7 +202,7 @@ impl Body<'_, '_, '_> {
         if get.is_some_and(|get| self.lw.is_beyond(get.decl, accessor.span)) {
             return self.zeros(ty);
         }
-        match self.resolved(get, named) {
+        match self.resolved(get, named, None) {
             Some(declared) => self.call_accessor(&declared, accessor, None),
             None => self.unsupported(accessor.span, "reading a property that has no `get` is", ty),
         }
@@ -198,9 +217,15 @@ impl Body<'_, '_, '_> {
     ) -> Vec<Value> {
         let mut inputs: Vec<(Vec<Value>, Ty)> = Vec::new();
         let mut written = Vec::new();
-        if let Some(base) = &accessor.base {
-            inputs.push((self.read(base), base.ty));
-            written.push(Some(base.clone()));
+        match (&accessor.base, declared.sig.params.first()) {
+            (Some(base), Some(param)) if param.is_reference => {
+                inputs.push((self.reference_to(base.clone(), param, accessor.span), param.ty));
+            }
+            (Some(base), _) => {
+                inputs.push((self.read(base), base.ty));
+                written.push(Some(base.clone()));
+            }
+            (None, _) => {}
         }
         inputs.extend(accessor.args.iter().cloned().chain(new));
         written.resize(inputs.len(), None);
@@ -212,7 +237,7 @@ impl Body<'_, '_, '_> {
         if set.is_some_and(|set| self.lw.is_beyond(set.decl, accessor.span)) {
             return;
         }
-        let Some(declared) = self.resolved(set, named) else {
+        let Some(declared) = self.resolved(set, named, accessor.base.as_ref()) else {
             return self.lw.unsupported(accessor.span, "writing through an accessor other than `set` is");
         };
         // The new value is the last parameter, which has the type of the property.

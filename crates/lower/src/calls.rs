@@ -161,12 +161,20 @@ impl Body<'_, '_, '_> {
     fn shared(&mut self, callable: &Callable, base: Option<ExprId>, args: &[Arg]) -> Rc<[Option<DeclId>]> {
         let sig = self.lw.program.callable_signature(callable);
         let mut found = Vec::new();
-        let this = sig.this.as_ref().zip(base);
+        if let Some(this) = &sig.this
+            && this.dir.is_written()
+            && match base {
+                Some(base) => self.is_shared(base, this.ty),
+                None => self.locals.references.get(&Name::This).is_some_and(|known| known.1 == this.ty),
+            }
+        {
+            found.push(None);
+        }
         let args = sig.params.iter().zip(args).filter_map(|(param, arg)| match arg {
             Arg::Expr(e) => Some((param, *e)),
             Arg::Pack(_) | Arg::Default(_) => None,
         });
-        for (param, e) in this.into_iter().chain(args) {
+        for (param, e) in args {
             if param.dir.is_written() && self.is_shared(e, param.ty) {
                 found.push(param.decl);
             }
@@ -294,7 +302,7 @@ impl Body<'_, '_, '_> {
     }
 
     /// The address of a place that is passed as such, rather than by a copy.
-    fn reference_to(&mut self, place: Place, param: &FlatParam, span: Span) -> Vec<Value> {
+    pub(crate) fn reference_to(&mut self, place: Place, param: &FlatParam, span: Span) -> Vec<Value> {
         let of = match self.lw.program.types[param.ty] {
             TyKind::Pointer(of, ..) => of,
             _ => param.ty,

@@ -551,12 +551,18 @@ impl Body<'_, '_, '_> {
     /// Makes the lanes of a wave reconverge after an atomic operation on group-shared memory: programs for
     /// hardware whose lanes run in lockstep rely on it.
     fn step_together(&mut self, memory: &Memory) {
-        let region = self.b.func.insts.values().rev().find(|d| d.results.contains(&memory.handle));
-        let Some(Op::GlobalRef(global)) = region.map(|d| d.op.clone()) else { return };
-        if self.lw.module.globals[global].space == ir::Space::GroupShared {
+        if self.is_group_shared(memory) {
             let here = self.b.bool(true);
             let _ = self.wave_gather(&[here]);
         }
+    }
+
+    /// Returns true if memory is that of a variable in group-shared memory.
+    pub(crate) fn is_group_shared(&self, memory: &Memory) -> bool {
+        let made = self.b.func.insts.values().rev().find(|d| d.results.contains(&memory.handle));
+        let global =
+            made.and_then(|made| if let Op::GlobalRef(global) = made.op { Some(global) } else { None });
+        global.is_some_and(|global| self.lw.module.globals[global].space == ir::Space::GroupShared)
     }
 
     fn atomic_memory(&mut self, op: AtomicOp, memory: &Memory, operands: &[Value], ty: Ty) -> Option<Value> {
