@@ -2,7 +2,7 @@
 //!
 //! First, every case of every test runs without a fault, in a process of its own, which tells how long it takes and which
 //! places it reaches. For a fault, the cases that reach its place run on all cores until one fails: first those that are
-//! the most likely to fail for their time.
+//! the most likely to fail for their time. What takes long is left until all faults have had their turn.
 //! The fates of faults are written down, so a campaign that was stopped goes on where it was.
 
 use std::cmp::Reverse;
@@ -48,6 +48,9 @@ pub fn planted(number: u32) -> bool {
 }
 "#;
 
+/// The time that a fault has in the first round.
+const FIRST_ROUND: Duration = Duration::from_secs(20);
+
 /// The tests that run for each fault. The name of a crate stands for the tests beside its code.
 const TESTS: [&str; 8] = [
     "pullback_opt",
@@ -87,6 +90,13 @@ struct Numbered {
     number: u32,
     file: PathBuf,
     fault: Fault,
+}
+
+impl Numbered {
+    /// Its number, its line, and what is wrong there.
+    fn place(&self) -> String {
+        format!("{}. {}:{}: {}", self.number, self.file.display(), self.fault.line, self.fault.what)
+    }
 }
 
 /// The outcome of a fault.
@@ -144,35 +154,48 @@ pub(crate) fn run(root: &Path, tree: &Path, most: usize, seed: u64) -> Result<()
     cases.sort_by_key(|case| case.took);
     println!("{} cases run in {:.0} s", cases.len(), start.elapsed().as_secs_f64());
     let mut known = Fates::open(&tree.join(format!("fates-{state:016x}-{seed}.txt")))?;
-    let mut by_test: BTreeMap<String, usize> = BTreeMap::new();
     let mut record = Record::default();
-    let mut survivors = Vec::new();
     for numbered in &chosen {
-        let place = format!("{}:{}: {}", numbered.file.display(), numbered.fault.line, numbered.fault.what);
-        let mut fate = known.of(&place);
-        if fate.is_none() {
-            let mut reaching: Vec<&Case> =
-                cases.iter().filter(|case| case.reached.contains(&numbered.number)).collect();
-            record.order(&mut reaching, &numbered.file);
-            let failing = first_that_fails(&reaching, numbered.number)?;
-            record.note(&reaching, failing, &numbered.file);
-            let found = match failing {
-                Some(at) => Fate::Found(reaching[at].name()),
-                None => Fate::Survived,
-            };
-            known.note(&place, &found)?;
-            fate = Some(found);
+        if let Some(Fate::Found(name)) = known.of(&numbered.place())
+            && let Some(case) = cases.iter().find(|case| case.name() == name)
+        {
+            record.note(&[case], Some(0), &numbered.file);
         }
-        match fate.unwrap_or(Fate::Survived) {
-            Fate::Found(test) => {
-                println!("found by {test}: {place}");
+    }
+    let mut ran: BTreeMap<u32, BTreeSet<usize>> = BTreeMap::new();
+    for round in [Some(FIRST_ROUND), None] {
+        for numbered in &chosen {
+            let place = numbered.place();
+            if known.of(&place).is_some() {
+                continue;
+            }
+            let ran = ran.entry(numbered.number).or_default();
+            let mut reaching: Vec<&Case> = (cases.iter())
+                .filter(|case| case.reached.contains(&numbered.number) && !ran.contains(&case.number))
+                .collect();
+            record.order(&mut reaching, &numbered.file);
+            let until = round.map(|time| Instant::now() + time);
+            let (begun, failing) = first_that_fails(&reaching, numbered.number, until)?;
+            let is_last = begun == reaching.len();
+            reaching.truncate(begun);
+            record.note(&reaching, failing, &numbered.file);
+            ran.extend(reaching.iter().map(|case| case.number));
+            match failing {
+                Some(at) => known.note(&place, &Fate::Found(reaching[at].name()))?,
+                None if is_last => known.note(&place, &Fate::Survived)?,
+                None => println!("later: {place}"),
+            }
+        }
+    }
+    let mut by_test: BTreeMap<String, usize> = BTreeMap::new();
+    let mut survivors = Vec::new();
+    for place in chosen.iter().map(Numbered::place) {
+        match known.of(&place) {
+            Some(Fate::Found(test)) => {
                 let of = test.split_once(' ').map_or(test.as_str(), |parts| parts.0);
                 *by_test.entry(of.to_string()).or_default() += 1;
             }
-            Fate::Survived => {
-                println!("SURVIVES: {place}");
-                survivors.push(place);
-            }
+            _ => survivors.push(place),
         }
     }
     let n = chosen.len();
@@ -242,6 +265,11 @@ impl Fates {
 
     fn note(&mut self, place: &str, fate: &Fate) -> Result<(), String> {
         let test = if let Fate::Found(test) = fate { test.as_str() } else { "" };
+        match fate {
+            Fate::Found(test) => println!("found by {test}: {place}"),
+            Fate::Survived => println!("SURVIVES: {place}"),
+        }
+        self.known.insert(place.to_string(), test.to_string());
         writeln!(self.file, "{place}\t{test}").map_err(|e| e.to_string())
     }
 }
@@ -426,23 +454,28 @@ fn on_all_cores<T: Send>(work: impl Fn() -> Result<T, String> + Sync) -> Result<
     })
 }
 
-/// The place of a case that fails with a fault, if one does.
-fn first_that_fails(cases: &[&Case<'_>], fault: u32) -> Result<Option<usize>, String> {
+/// The number of cases that have begun, in their order, and the place of one that fails with a fault, if one does. After a
+/// time, none begins any more.
+fn first_that_fails(
+    cases: &[&Case<'_>],
+    fault: u32,
+    until: Option<Instant>,
+) -> Result<(usize, Option<usize>), String> {
     let (next, stopped) = (AtomicUsize::new(0), AtomicBool::new(false));
     let found = on_all_cores(|| {
         loop {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some(case) = cases.get(at) else { return Ok(None) };
-            if stopped.load(Ordering::Relaxed) {
+            if stopped.load(Ordering::Relaxed) || until.is_some_and(|until| Instant::now() > until) {
                 return Ok(None);
             }
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(case) = cases.get(at) else { return Ok(None) };
             if !case.passes(fault, case.took * 4 + Duration::from_secs(10), None, &stopped)? {
                 stopped.store(true, Ordering::Relaxed);
                 return Ok(Some(at));
             }
         }
     })?;
-    Ok(found.into_iter().flatten().next())
+    Ok((next.into_inner().min(cases.len()), found.into_iter().flatten().next()))
 }
 
 /// Builds the tests; otherwise the numbers of the faults that are not valid.
