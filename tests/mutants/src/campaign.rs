@@ -52,7 +52,7 @@ pub fn planted(number: u32) -> bool {
 const FIRST_ROUND: Duration = Duration::from_secs(20);
 
 /// The tests that run for each fault. The name of a crate stands for the tests beside its code.
-const TESTS: [&str; 8] = [
+const TESTS: [&str; 9] = [
     "pullback_opt",
     "pullback_autodiff",
     "filetest",
@@ -61,6 +61,7 @@ const TESTS: [&str; 8] = [
     "singular",
     "validate",
     "levels",
+    "sizes",
 ];
 
 /// How these are built: as the tests of the workspace are, so that the crates of others are built once.
@@ -82,6 +83,8 @@ const BUILDS: [&[&str]; 2] = [
         "validate",
         "--test",
         "levels",
+        "--test",
+        "sizes",
     ],
 ];
 
