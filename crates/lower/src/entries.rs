@@ -118,6 +118,11 @@ impl Lowerer<'_> {
                 None => {
                     let span = self.program.ast.exprs[arg].span;
                     self.error("E0907", span, "the size of a thread group must be a positive constant");
+                    if self.is_given_later(arg) {
+                        self.help(
+                            "a module that is linked (`--link`) gives its value: `export static const …`",
+                        );
+                    }
                 }
             }
         }

@@ -35,7 +35,7 @@ impl Program {
         self.modules.all.iter().filter_map(|module| module.names.get(&name)).flatten().copied().collect()
     }
 
-    /// The declaration that an `extern` constant or struct stands for: the one of its path that some module exports, or else
+    /// The declaration that an `extern` constant or struct, or a constant of the pipeline, stands for: the one of its path that some module exports, or else
     /// itself.
     pub(crate) fn linked(&self, decl: DeclId) -> DeclId {
         if matches!(self.ast.decls[decl].kind, DeclKind::Func { .. }) {
@@ -52,12 +52,12 @@ impl Program {
         }
     }
 
-    /// The declarations of the same kind and path that modules export, for an `extern` one.
+    /// The declarations of the same kind and path that modules export, for an `extern` one or a constant of the pipeline.
     fn exported_for(&self, decl: DeclId) -> Vec<DeclId> {
         let node = &self.ast.decls[decl];
         let is_namespace = |decl: DeclId| matches!(self.ast.decls[decl].kind, DeclKind::Namespace { .. });
         let mut found = match node.parent {
-            _ if !node.modifiers.has(Modifiers::EXTERN) => Vec::new(),
+            _ if !node.modifiers.has(Modifiers::EXTERN) && !self.is_specialized(decl) => Vec::new(),
             None => self.declared_anywhere(node.name),
             Some(parent) if is_namespace(parent) => {
                 self.parts(parent).into_iter().flat_map(|part| self.named(part, node.name)).collect()
