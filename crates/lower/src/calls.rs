@@ -6,9 +6,9 @@
 
 use std::rc::Rc;
 
-use check::Resolved;
 use check::tables::{Arg, Callable, FuncRef, Meaning, SynthesizedMember};
 use check::types::{Ty, TyKind};
+use check::{ParamSig, Resolved};
 use ir::{Op, Type, Value};
 use syntax::ast::{DeclKind, Modifiers};
 use syntax::{DeclId, ExprId, Span};
@@ -159,34 +159,28 @@ impl Body<'_, '_, '_> {
 
     /// The parameters that a call writes and whose arguments are in group-shared memory; `None` is `this`.
     fn shared(&mut self, callable: &Callable, base: Option<ExprId>, args: &[Arg]) -> Rc<[Option<DeclId>]> {
-        let sig = self.lw.program.callable_signature(callable);
-        let mut found = Vec::new();
-        if let Some(this) = &sig.this
-            && this.dir.is_written()
-            && match base {
-                Some(base) => self.is_shared(base, this.ty),
-                None => self.locals.references.get(&Name::This).is_some_and(|known| known.1 == this.ty),
-            }
-        {
-            found.push(None);
-        }
-        let args = sig.params.iter().zip(args).filter_map(|(param, arg)| match arg {
-            Arg::Expr(e) => Some((param, *e)),
-            Arg::Pack(_) | Arg::Default(_) => None,
+        // The type of each argument that is.
+        let own = match base {
+            Some(base) => self.is_shared(base).then(|| self.raw_ty(base)),
+            None => self.locals.references.get(&Name::This).map(|known| known.1),
+        };
+        let args = args.iter().map(|arg| match arg {
+            Arg::Expr(e) if self.is_shared(*e) => Some(self.raw_ty(*e)),
+            Arg::Expr(_) | Arg::Pack(_) | Arg::Default(_) => None,
         });
-        for (param, e) in args {
-            if param.dir.is_written() && self.is_shared(e, param.ty) {
-                found.push(param.decl);
-            }
+        let types: Vec<Option<Ty>> = args.collect();
+        if own.is_none() && types.iter().all(Option::is_none) {
+            return Rc::default();
         }
-        found.into()
+        let sig = self.lw.program.callable_signature(callable);
+        let this = sig.this.iter().map(|param| (param, own));
+        let params = this.chain(sig.params.iter().zip(types));
+        let is_shared = |param: &ParamSig, ty| param.dir.is_written() && ty == Some(param.ty);
+        params.filter(|(param, ty)| is_shared(param, *ty)).map(|(param, _)| param.decl).collect()
     }
 
-    /// Returns true if an expression is a variable in group-shared memory or a field or an element in it, of this type.
-    fn is_shared(&mut self, e: ExprId, ty: Ty) -> bool {
-        if self.raw_ty(e) != ty {
-            return false;
-        }
+    /// Returns true if an expression is a variable in group-shared memory, or a field or an element in it.
+    fn is_shared(&mut self, e: ExprId) -> bool {
         let mut at = e;
         loop {
             match self.lw.program.tables.exprs[at].meaning {
