@@ -128,34 +128,8 @@ pub(crate) fn run(root: &Path, tree: &Path, most: usize, seed: u64) -> Result<()
         }
     };
     println!("{} faults are planted", chosen.len());
-    let start = Instant::now();
     let mut cases = cases(&tests)?;
-    let next = AtomicUsize::new(0);
-    let failed = Mutex::new(Vec::new());
-    let measured = on_all_cores(|| {
-        let mut found = Vec::new();
-        while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let (start, report) = (Instant::now(), tree.join(format!("reached-{}.txt", case.number)));
-            let _ = fs::remove_file(&report);
-            if !case.passes(0, Duration::from_secs(3600), Some(&report), &AtomicBool::new(false))? {
-                failed.lock().map_err(|e| e.to_string())?.push(case.name());
-            }
-            let took = start.elapsed();
-            let numbers = fs::read_to_string(&report).unwrap_or_default();
-            let _ = fs::remove_file(&report);
-            found.push((case.number, took, numbers.lines().filter_map(|line| line.parse().ok()).collect()));
-        }
-        Ok(found)
-    })?;
-    let failed = failed.into_inner().map_err(|e| e.to_string())?;
-    if !failed.is_empty() {
-        return Err(format!("without a fault, these fail: {}", failed.join(", ")));
-    }
-    for (number, took, reached) in measured.into_iter().flatten() {
-        (cases[number].took, cases[number].reached) = (took, reached);
-    }
-    cases.sort_by_key(|case| case.took);
-    println!("{} cases run in {:.0} s", cases.len(), start.elapsed().as_secs_f64());
+    measure(&mut cases, tree, &tree.join(format!("cases-{state:016x}-{seed}.txt")))?;
     let mut known = Fates::open(&tree.join(format!("fates-{state:016x}-{seed}.txt")))?;
     let mut record = Record::default();
     for numbered in &chosen {
@@ -176,10 +150,12 @@ pub(crate) fn run(root: &Path, tree: &Path, most: usize, seed: u64) -> Result<()
             let mut reaching: Vec<&Case> = (cases.iter())
                 .filter(|case| case.reached.contains(&numbered.number) && !ran.contains(&case.number))
                 .collect();
+            let n_left = reaching.len();
+            reaching.retain(|case| round.is_none_or(|time| case.took < time));
             record.order(&mut reaching, &numbered.file);
             let until = round.map(|time| Instant::now() + time);
             let (begun, failing) = first_that_fails(&reaching, numbered.number, until)?;
-            let is_last = begun == reaching.len();
+            let is_last = begun == n_left;
             reaching.truncate(begun);
             record.note(&reaching, failing, &numbered.file);
             ran.extend(reaching.iter().map(|case| case.number));
@@ -210,6 +186,52 @@ pub(crate) fn run(root: &Path, tree: &Path, most: usize, seed: u64) -> Result<()
     by_test.iter().for_each(|(test, n)| println!("  {n:4} by {test}"));
     survivors.iter().for_each(|place| println!("  survives: {place}"));
     Ok(())
+}
+
+/// Runs every case without a fault, and notes how long it takes and which places it reaches; or reads this from the file to
+/// which it was written before.
+fn measure(cases: &mut [Case<'_>], tree: &Path, file: &Path) -> Result<(), String> {
+    let known = fs::read_to_string(file).unwrap_or_default();
+    let known: BTreeMap<&str, &str> = known.lines().filter_map(|line| line.split_once('\t')).collect();
+    if cases.iter().all(|case| known.contains_key(&*case.name())) {
+        for case in cases {
+            let (took, reached) = known[&*case.name()].split_once('\t').unwrap_or_default();
+            case.took = Duration::from_millis(took.parse().unwrap_or(0));
+            case.reached = reached.split(',').filter_map(|number| number.parse().ok()).collect();
+        }
+        return Ok(());
+    }
+    let start = Instant::now();
+    let next = AtomicUsize::new(0);
+    let failed = Mutex::new(Vec::new());
+    let measured = on_all_cores(|| {
+        let mut found = Vec::new();
+        while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let (start, report) = (Instant::now(), tree.join(format!("reached-{}.txt", case.number)));
+            let _ = fs::remove_file(&report);
+            if !case.passes(0, Duration::from_secs(3600), Some(&report), &AtomicBool::new(false))? {
+                failed.lock().map_err(|e| e.to_string())?.push(case.name());
+            }
+            let took = start.elapsed();
+            let numbers = fs::read_to_string(&report).unwrap_or_default();
+            let _ = fs::remove_file(&report);
+            found.push((case.number, took, numbers.lines().filter_map(|line| line.parse().ok()).collect()));
+        }
+        Ok(found)
+    })?;
+    let failed = failed.into_inner().map_err(|e| e.to_string())?;
+    if !failed.is_empty() {
+        return Err(format!("without a fault, these fail: {}", failed.join(", ")));
+    }
+    for (number, took, reached) in measured.into_iter().flatten() {
+        (cases[number].took, cases[number].reached) = (took, reached);
+    }
+    println!("{} cases run in {:.0} s", cases.len(), start.elapsed().as_secs_f64());
+    let line = |case: &Case<'_>| {
+        let reached: Vec<String> = case.reached.iter().map(u32::to_string).collect();
+        format!("{}\t{}\t{}\n", case.name(), case.took.as_millis(), reached.join(","))
+    };
+    write(file, cases.iter().map(line).collect::<String>().as_bytes())
 }
 
 /// How often cases have run and failed, for all faults and for those of each file.
