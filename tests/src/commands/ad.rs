@@ -17,6 +17,9 @@ pub(super) fn run(file: &TestFile) -> Result<(), String> {
         super::well_formed(&checked, "the module of which only problems are wanted")?;
         let found: Vec<&str> = problems.iter().map(|p| p.message.as_str()).collect();
         super::well_formed(&module, "the differentiated module")?;
+        if !module.residuals.is_empty() {
+            return Err("the types of residuals are still declared, though no value has them".to_string());
+        }
         for want in file.all("error") {
             if !found.iter().any(|message| message.contains(want)) {
                 return Err(format!("no problem has '{want}':\n{}", found.join("\n")));
