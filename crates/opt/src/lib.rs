@@ -469,8 +469,10 @@ fn borders(module: &Module, roots: &[Func]) -> Vec<Border> {
     borders
 }
 
-/// Runs one pass by its name on a whole module; `None` if no pass has that name.
-pub fn run_pass(module: &mut Module, name: &str, options: &Options) -> Option<()> {
+/// Runs one pass by its name on a whole module; `None` if no pass has that name. A pass over functions says of each whether it
+/// has changed it.
+pub fn run_pass(module: &mut Module, name: &str, options: &Options) -> Option<Vec<(Func, bool)>> {
+    let mut said = Vec::new();
     let all: Vec<Func> = module.funcs.keys().collect();
     match name {
         "inline" => _ = inline::inline(module, options, Stage::AfterAd, &|_| false),
@@ -499,11 +501,11 @@ pub fn run_pass(module: &mut Module, name: &str, options: &Options) -> Option<()
             let summaries = Summaries::of(module, stage);
             let cx = Context::new(options, &summaries, stage, false);
             for f in all {
-                edit(module, f, |types, func| _ = (pass.run)(types, func, &cx));
+                edit(module, f, |types, func| said.push((f, (pass.run)(types, func, &cx))));
             }
         }
     }
-    Some(())
+    Some(said)
 }
 
 /// Returns true if a function still contains a derivative operator.

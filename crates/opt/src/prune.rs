@@ -11,9 +11,8 @@ use ir::{Func, Module, Witness};
 
 use crate::has_derivative_ops;
 
-/// Removes the bodies of functions that are not reachable from `roots`, entry points and initialisers of
-/// globals; returns true if any was removed.
-pub fn prune(module: &mut Module, roots: &[Func]) -> bool {
+/// Removes the bodies of functions that are not reachable from `roots`, entry points and initialisers of globals.
+pub fn prune(module: &mut Module, roots: &[Func]) {
     let open = module.funcs.values().any(has_derivative_ops);
     let mut all = roots.to_vec();
     all.extend(module.entries.iter().map(|e| e.func));
@@ -23,15 +22,12 @@ pub fn prune(module: &mut Module, roots: &[Func]) -> bool {
         let parts = [witness.jvp, witness.vjp, witness.apply, witness.substitute];
         [callees(&module.funcs[f]), parts.into_iter().flatten().collect()].concat()
     });
-    let mut changed = false;
     for (f, func) in module.funcs.iter_mut() {
         if !seen.contains(f) && func.has_body() {
             func.values.clear();
             func.insts.clear();
             func.regions.clear();
-            changed = true;
         }
     }
     module.witnesses.retain(|f, _| seen.contains(*f));
-    changed
 }

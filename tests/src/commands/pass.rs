@@ -19,8 +19,16 @@ pub(super) fn run(file: &TestFile, first: &str) -> Result<(), String> {
     let is_option = |word: &str| ["fast_math", "on_device", "on_processor"].contains(&word);
     let unchanged = printed(file, &module)?;
     for pass in file.command.iter().filter(|word| !is_option(word)) {
-        opt::run_pass(&mut module, pass, &options)
+        let before = module.clone();
+        let said = opt::run_pass(&mut module, pass, &options)
             .ok_or_else(|| format!("no command is named '{first}', and no pass '{pass}'"))?;
+        for (func, said) in said {
+            let text = |module: &Module| ir::print::print_function(module, &module.funcs[func]);
+            if said != (text(&before) != text(&module)) {
+                let what = if said { "has" } else { "has not" };
+                return Err(format!("{pass} says that it {what} changed '{}'", module.funcs[func].name));
+            }
+        }
         super::well_formed(&module, &format!("the module after {pass}"))?;
     }
     let text = ir::print::print_module(&module);

@@ -65,16 +65,14 @@ pub fn expand(module: &Module, wanted: Wanted) -> Option<Module> {
     let mut used: IndexMap<Made, Option<Func>, FxBuildHasher> = IndexMap::default();
     let mut users = Vec::new();
     for (func, f) in module.funcs.iter().filter(|(_, f)| f.has_body()) {
-        let mut uses = false;
         f.walk(f.body(), &mut |inst| {
             if let Some(m) = made(&module.types, f, &f.insts[inst], wanted) {
                 used.insert(m, None);
-                uses = true;
+                if users.last() != Some(&func) {
+                    users.push(func);
+                }
             }
         });
-        if uses {
-            users.push(func);
-        }
     }
     if used.is_empty() {
         return None;

@@ -363,9 +363,6 @@ impl Machine<'_> {
             let content = self.b.types.content(ty);
             let old = self.pop(content.unwrap_or(ty));
             self.b.effect(Op::Store, &[self.slots[&(g, v)], old]);
-            if content.is_none() {
-                map.set(v, old);
-            }
         }
         let callee = self.index(callee);
         for (n, &v) in results.iter().enumerate() {

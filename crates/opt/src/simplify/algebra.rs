@@ -270,14 +270,11 @@ fn collapses(a: Scalar, b: Scalar, c: Scalar) -> bool {
 
 /// Returns true if every number of `a` is a number of `b`.
 fn exact(a: Scalar, b: Scalar) -> bool {
-    if a == b || a == Scalar::Bool && b != Scalar::Bool {
-        return true;
-    }
-    if b == Scalar::Bool {
-        return false;
+    if a == Scalar::Bool || b == Scalar::Bool {
+        return a == Scalar::Bool;
     }
     match (a.is_float(), b.is_float()) {
-        (true, true) => a.bits() < b.bits(),
+        (true, true) => a == b || a.bits() < b.bits(),
         (true, false) => false,
         (false, true) => match b {
             Scalar::F64 => a.bits() <= 32,
