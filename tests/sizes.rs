@@ -1,8 +1,9 @@
-//! Compares the size of the code of every program of tests/run with what it was.
+//! Compares the size of the code of every program of tests/run, and of every module of the IR, with what it was.
 //!
 //! A pass that no longer applies, or that copies too much, changes no result of a program. It changes these numbers:
-//! `sizes.txt` has, for each program, the instructions of its optimised IR, their operands and results, and the characters of
-//! its WGSL. `PULLBACK_SIZES=overwrite` writes the file anew; its diff tells which programs a change of the compiler touches.
+//! `sizes.txt` has, for each, the instructions of its IR with all derivatives and their operands and results, optimised and
+//! not, and the characters of its WGSL. `PULLBACK_SIZES=overwrite` writes the file anew; its diff tells which programs a change of the
+//! compiler touches.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -13,13 +14,17 @@ use driver::pipeline::{Failure, Options, load, on_large_stack};
 use driver::session::{FileOptions, Session};
 use ir::Module;
 use libtest_mimic::{Arguments, Trial};
-use pullback_tests::file::{TestFile, programs, root};
+use pullback_tests::file::{TestFile, discover, programs, root};
 use pullback_tests::on_all_cores;
 
 fn main() {
     let table = root().join("sizes.txt");
     let overwrites = std::env::var("PULLBACK_SIZES").is_ok_and(|mode| mode == "overwrite");
-    let all: Vec<(String, TestFile)> = programs().map(|(path, file)| (name(&path), file)).collect();
+    let is_module = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "ir");
+    let modules = discover(&root()).into_iter().filter(is_module);
+    let modules = modules.filter_map(|path| Some((path.display().to_string(), TestFile::read(&path).ok()?)));
+    let all: Vec<(String, TestFile)> =
+        programs().chain(modules).map(|(path, file)| (name(&path), file)).collect();
     if overwrites {
         let lines = on_all_cores(&all, |(name, file)| on_large_stack(|| line(name, file)));
         let text: String = lines.into_iter().flatten().map(|line| line + "\n").collect();
@@ -53,13 +58,28 @@ fn name(path: &str) -> String {
     below.strip_prefix(root()).unwrap_or(&below).display().to_string()
 }
 
+/// The line of a module in the table, if it is valid.
+fn line_of_module(name: &str, file: &TestFile) -> Option<String> {
+    let mut module = ir::parse::parse_module(&file.text).ok()?;
+    let is_valid = ir::verify::verify_module(&module).is_empty()
+        && autodiff::differentiate(&mut module, &autodiff::Options::default()).is_empty();
+    let plain = size(&module);
+    let all: Vec<ir::Func> = module.funcs.keys().collect();
+    is_valid.then(|| opt::after_ad(&mut module, &opt::Options::default(), &all))?;
+    let optimised = size(&module);
+    Some(format!("{name} {} {} {} {}", optimised.0, optimised.1, plain.0, plain.1))
+}
+
 /// The line of a program in the table, if it compiles.
 fn line(name: &str, file: &TestFile) -> Option<String> {
+    if name.ends_with(".ir") {
+        return line_of_module(name, file);
+    }
     if file.all("error").next().is_some() {
         return None;
     }
     let mut session = Session::new(FileOptions::default());
-    let compiled = (|| -> Result<_, Failure> {
+    let mut compiled = |level| -> Result<_, Failure> {
         let mut loaded = load(&mut session, &file.path)?;
         loaded.errors()?;
         let entry = file.all("entry").next().filter(|entry| !entry.contains('('));
@@ -67,13 +87,16 @@ fn line(name: &str, file: &TestFile) -> Option<String> {
             (None, entries) if !entries.is_empty() => entries,
             (entry, _) => vec![loaded.entry(entry)?],
         };
-        loaded.compile(&Request { entries, ..Request::default() }, &Options::default())
-    })();
-    let compiled = compiled.ok()?;
+        let mut options = Options::default();
+        options.optimise.level = level;
+        loaded.compile(&Request { entries, ..Request::default() }, &options)
+    };
+    let plain = compiled(0).ok()?;
+    let compiled = compiled(Options::default().optimise.level).ok()?;
     let text = emit_compiled(&session.sources, &compiled, None, Target::Wgsl).unwrap_or_default();
     let characters = text.iter().filter(|byte| !byte.is_ascii_whitespace()).count();
-    let (instructions, operands) = size(&compiled.module);
-    Some(format!("{name} {instructions} {operands} {characters}"))
+    let [optimised, plain] = [&compiled, &plain].map(|compiled| size(&compiled.module));
+    Some(format!("{name} {} {} {} {} {characters}", optimised.0, optimised.1, plain.0, plain.1))
 }
 
 /// The numbers of instructions, and of their operands and results with those of regions, over all functions.

@@ -45,7 +45,7 @@ fn keys(extension: &str, command: &str) -> &'static [&'static str] {
         (_, "verify") => &["error"],
         (_, "run") => &["run", "stdout"],
         (_, "parse" | "differentiate") => &["check", "not", "run", "error"],
-        _ => &["check", "not", "run", "unchanged"],
+        _ => &["check", "not", "run", "unchanged", "passes"],
     }
 }
 

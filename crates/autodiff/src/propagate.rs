@@ -192,7 +192,7 @@ impl Marks {
                 let zero = |v| is_zero(src, defs, &ctx.roles.shapes, v);
                 let (mask, needed) = self.call(ctx, func, inst, data, &|v| *flow.get(v), &zero);
                 if needed {
-                    let results = self.call_results(ctx, *callee, &mask);
+                    let results = self.call_results(ctx, func, inst, *callee, &mask);
                     data.results.iter().zip(&results).for_each(|(&v, linear)| flow.join(v, linear));
                 }
             }
@@ -264,12 +264,13 @@ impl Marks {
         (mask, needed)
     }
 
-    /// The linear results of a call, given the mask of its linear operands: all tangents, if all of them are given.
-    fn call_results(&mut self, ctx: &Context, callee: Func, mask: &[bool]) -> Mask {
+    /// The linear results of a call, given the mask of its linear operands.
+    fn call_results(&mut self, ctx: &Context, func: Func, inst: Inst, callee: Func, mask: &[bool]) -> Mask {
         let mut results = self.results(ctx, callee, mask);
         if let Some(shape) = ctx.roles.shapes.get(&callee) {
             let is_whole = mask.iter().enumerate().all(|(k, &t)| t == (k >= shape.params));
-            if is_whole {
+            // The arguments of a derivative of a derivative may be differentials themselves.
+            if is_whole || ctx.roles.derivative_calls.contains(&(func, inst)) {
                 results[shape.results..].fill(true);
             }
         }

@@ -1,9 +1,11 @@
 //! `test PASS…`: runs the named passes of `opt`, one after the other. The result must be well-formed and
 //! match the `; check:` lines; `; run:` lines must hold before and after, and the functions that `; unchanged:` names
-//! must be the same. The word `fast_math` turns that
-//! option on; `on_device` and `on_processor` select the target of the code.
+//! must be the same. The passes that `; passes:` names must change a function, and say so, where all passes of a stage run.
+//! The word `fast_math` turns that option on; `on_device` and `on_processor` select the target of the code.
 
-use ir::Module;
+use std::collections::BTreeSet;
+
+use ir::{Func, Function, Module};
 
 use crate::file::TestFile;
 
@@ -18,6 +20,23 @@ pub(super) fn run(file: &TestFile, first: &str) -> Result<(), String> {
     let options = opt::Options { fast_math, on_device, ..opt::Options::default() };
     let is_option = |word: &str| ["fast_math", "on_device", "on_processor"].contains(&word);
     let unchanged = printed(file, &module)?;
+    let mut changing = Changing::default();
+    match first {
+        "before-ad" => opt::before_ad_observed(&mut module.clone(), &options, Some(&mut changing)),
+        "after-ad" => {
+            let all: Vec<Func> = module.funcs.keys().collect();
+            opt::after_ad_observed(&mut module.clone(), &options, &all, Some(&mut changing));
+        }
+        _ => {}
+    }
+    for pass in file.directives.iter().filter(|d| d.key == "passes").flat_map(|d| d.text.split_whitespace()) {
+        if !changing.passes.contains(pass) {
+            return Err(format!(
+                "'{pass}' is not among the passes that change something: {:?}",
+                changing.passes
+            ));
+        }
+    }
     for pass in file.command.iter().filter(|word| !is_option(word)) {
         let before = module.clone();
         let said = opt::run_pass(&mut module, pass, &options)
@@ -36,6 +55,18 @@ pub(super) fn run(file: &TestFile, first: &str) -> Result<(), String> {
     match printed(file, &module)? == unchanged {
         true => file.match_output(&text),
         false => Err(format!("a function that should be unchanged is not:\n{text}")),
+    }
+}
+
+/// The names of the passes that change a function.
+#[derive(Default)]
+struct Changing {
+    passes: BTreeSet<&'static str>,
+}
+
+impl opt::Observer for Changing {
+    fn changed(&mut self, _: &mut Module, _: Func, _: Function, versions: Vec<(&'static str, Function)>) {
+        self.passes.extend(versions.iter().map(|version| version.0));
     }
 }
 

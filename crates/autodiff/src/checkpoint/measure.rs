@@ -84,16 +84,16 @@ impl Engine<'_> {
 
     /// The memory that one call of a user function or segment keeps: the maximum over all derivatives made of it.
     pub(crate) fn total(&self, func: Func) -> Total {
-        self.total_in(func, &mut Vec::new())
+        self.total_in(func, &[])
     }
 
     /// As [`Self::total`], within the totals of other functions. Where functions call each other, a segment may be among the
     /// segments of what it calls; it counts once.
-    fn total_in(&self, func: Func, around: &mut Vec<Func>) -> Total {
+    fn total_in(&self, func: Func, around: &[Func]) -> Total {
         if around.contains(&func) {
             return Total::default();
         }
-        around.push(func);
+        let around = [around, &[func]].concat();
         let mut most = Total::default();
         for (_, footprint) in self.found.footprints.values().filter(|(owner, _)| *owner == func) {
             let mut total = Total::default();
@@ -101,7 +101,7 @@ impl Engine<'_> {
             self.add(footprint, Counted::All, 1, &mut total, &mut segments);
             // The segments are reversed one after the other.
             let mut largest = 0;
-            for segment in segments.into_iter().map(|s| self.total_in(s, around)).collect::<Vec<_>>() {
+            for segment in segments.into_iter().map(|s| self.total_in(s, &around)) {
                 largest = segment.bytes.max(largest);
                 total.unknown = total.unknown.or(segment.unknown);
                 total.loops.extend(segment.loops);
@@ -113,7 +113,6 @@ impl Engine<'_> {
                 most = total;
             }
         }
-        around.pop();
         most
     }
 
