@@ -209,7 +209,10 @@ mod tests {
         let file = read("a.ir", "; test cse\n; Two loads: one is enough.\n; check: load\n").expect("reads");
         assert_eq!(file.all("check").collect::<Vec<_>>(), ["load"]);
         let error = read("b.ir", "; test cse\nfunc f() {} ; chekc: load\n").expect_err("is misspelt");
-        assert_eq!(error, "line 2: 'chekc' is no directive of this test; it has check, not, run, unchanged");
+        assert_eq!(
+            error,
+            "line 2: 'chekc' is no directive of this test; it has check, not, run, unchanged, passes"
+        );
         read("c.ir", "; test verify\n; check: load\n").expect_err("verify has no output");
         read("d.slang", "// test run\n// run: f(1.0) == 2.0\n").expect_err("that is for .ir files");
         let error = read("e.slang", "// test check colums\n").expect_err("is misspelt");

@@ -203,8 +203,9 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
         body.b.span = ir_span(declared.span);
         body.find_celled(stmt);
         body.func = Some(declared.func);
-        let is_plain = matches!(body.lw.key_of(declared.func), Some(Key::Variant(_, Variant::Plain(_))));
-        body.differentiable = !is_plain
+        let is_shared =
+            |key: &Key| matches!(key, Key::Variant(_, Variant::Plain(shared)) if !shared.is_empty());
+        body.differentiable = !body.lw.key_of(declared.func).is_some_and(is_shared)
             && body.lw.program.derivatives_of(f, check::View::default()).level != check::Level::None;
         body.splits = body.differentiable && !body.lw.program.is_use(f.decl);
         // Declare the parameters.

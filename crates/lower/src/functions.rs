@@ -361,9 +361,12 @@ impl Lowerer<'_> {
         }
         let in_place = [&updated[..], &shared].concat();
         let mut sig = self.flatten_callable(types, &callable, &sig, &in_place);
-        sig.ret_diff = None;
+        // A call that passes places of group-shared memory has no derivative. Others may have: a rule of the library is not
+        // marked, and is differentiated nevertheless.
+        let has_derivative = shared.is_empty();
+        sig.ret_diff = sig.ret_diff.filter(|_| has_derivative);
         for k in 0..sig.params.len() {
-            sig.params[k].diff = None;
+            sig.params[k].diff = sig.params[k].diff.take().filter(|_| has_derivative);
             if keeps(self, sig.params[k].dir, sig.params[k].ty) {
                 sig.params[k].dir = Direction::InOut;
             }
