@@ -4,27 +4,12 @@
 
 use std::path::{Path, PathBuf};
 
-use driver::Request;
 use driver::gpu::{Target, emit_compiled};
-use driver::pipeline::{self, Failure, Loaded, Options};
+use driver::pipeline::{Failure, Options};
 use driver::session::{FileOptions, Session};
 use pullback_tests::commands::emit::{TARGETS, hlsl_entry, is_for_dxc_only, validate};
 use pullback_tests::file::{TestFile, programs};
-use pullback_tests::{floor, on_all_cores};
-
-/// A program, and a request for its entry points, or for its differentiable functions if there are none.
-fn request(session: &mut Session, path: &Path, entry: Option<&str>) -> Result<(Loaded, Request), Failure> {
-    let mut loaded = pipeline::load(session, path)?;
-    loaded.errors()?;
-    let entries = match entry {
-        Some(_) => vec![loaded.entry(entry)?],
-        None => match loaded.program.entry_points(loaded.file) {
-            entries if entries.is_empty() => vec![loaded.entry(None)?],
-            entries => entries,
-        },
-    };
-    Ok((loaded, Request { entries, ..Request::default() }))
-}
+use pullback_tests::{floor, on_all_cores, request};
 
 /// The languages in which a program can be written.
 #[derive(Default)]

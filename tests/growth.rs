@@ -30,20 +30,10 @@ fn compiled(text: String) -> (Session, Compiled) {
     (session, compiled)
 }
 
-/// The number of operands, results, and inputs and outputs of regions, over all functions.
+/// The number of instructions, operands, results, and inputs and outputs of regions, over all functions.
 fn size(module: &Module) -> usize {
-    let mut size = 0;
-    for f in module.funcs.values().filter(|f| f.has_body()) {
-        let mut regions = vec![f.body()];
-        f.walk(f.body(), &mut |inst| {
-            let data = &f.insts[inst];
-            size += 1 + data.args.len() + data.results.len();
-            regions.extend(data.regions.iter().copied());
-        });
-        size +=
-            regions.iter().map(|&r| f.regions[r].params.len() + f.regions[r].results.len()).sum::<usize>();
-    }
-    size
+    let (instructions, operands) = pullback_tests::size(module);
+    instructions + operands
 }
 
 const KERNEL: &str = "RWStructuredBuffer<float> o;\n[numthreads(1, 1, 1)] void main()\n\

@@ -8,14 +8,12 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use driver::Request;
 use driver::gpu::{Target, emit_compiled};
-use driver::pipeline::{Failure, Options, load, on_large_stack};
+use driver::pipeline::{Failure, Options, on_large_stack};
 use driver::session::{FileOptions, Session};
-use ir::Module;
 use libtest_mimic::{Arguments, Trial};
 use pullback_tests::file::{TestFile, discover, programs, root};
-use pullback_tests::on_all_cores;
+use pullback_tests::{on_all_cores, request, size};
 
 fn main() {
     let table = root().join("sizes.txt");
@@ -80,16 +78,11 @@ fn line(name: &str, file: &TestFile) -> Option<String> {
     }
     let mut session = Session::new(FileOptions::default());
     let mut compiled = |level| -> Result<_, Failure> {
-        let mut loaded = load(&mut session, &file.path)?;
-        loaded.errors()?;
         let entry = file.all("entry").next().filter(|entry| !entry.contains('('));
-        let entries = match (entry, loaded.program.entry_points(loaded.file)) {
-            (None, entries) if !entries.is_empty() => entries,
-            (entry, _) => vec![loaded.entry(entry)?],
-        };
+        let (mut loaded, request) = request(&mut session, &file.path, entry)?;
         let mut options = Options::default();
         options.optimise.level = level;
-        loaded.compile(&Request { entries, ..Request::default() }, &options)
+        loaded.compile(&request, &options)
     };
     let plain = compiled(0).ok()?;
     let compiled = compiled(Options::default().optimise.level).ok()?;
@@ -98,21 +91,4 @@ fn line(name: &str, file: &TestFile) -> Option<String> {
     let words = String::from_utf8_lossy(&text).split_whitespace().count();
     let [optimised, plain] = [&compiled, &plain].map(|compiled| size(&compiled.module));
     Some(format!("{name} {} {} {} {} {words}", optimised.0, optimised.1, plain.0, plain.1))
-}
-
-/// The numbers of instructions, and of their operands and results with those of regions, over all functions.
-fn size(module: &Module) -> (usize, usize) {
-    let (mut instructions, mut operands) = (0, 0);
-    for f in module.funcs.values().filter(|f| f.has_body()) {
-        let mut regions = vec![f.body()];
-        f.walk(f.body(), &mut |inst| {
-            let data = &f.insts[inst];
-            instructions += 1;
-            operands += data.args.len() + data.results.len();
-            regions.extend(data.regions.iter().copied());
-        });
-        operands +=
-            regions.iter().map(|&r| f.regions[r].params.len() + f.regions[r].results.len()).sum::<usize>();
-    }
-    (instructions, operands)
 }

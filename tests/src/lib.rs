@@ -15,7 +15,12 @@ pub mod literal;
 #[cfg(feature = "cuda")]
 pub mod ptx;
 
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+use driver::Request;
+use driver::pipeline::{self, Failure, Loaded};
+use driver::session::Session;
 
 /// A number from an environment variable.
 pub fn setting(name: &str, default: u64) -> u64 {
@@ -45,4 +50,39 @@ pub fn on_all_cores<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync
     });
     all.sort_by_key(|&(at, _)| at);
     all.into_iter().map(|(_, found)| found).collect()
+}
+
+/// A program, and a request for its entry points, or for its differentiable functions if there are none.
+pub fn request(
+    session: &mut Session,
+    path: &Path,
+    entry: Option<&str>,
+) -> Result<(Loaded, Request), Failure> {
+    let mut loaded = pipeline::load(session, path)?;
+    loaded.errors()?;
+    let entries = match entry {
+        Some(_) => vec![loaded.entry(entry)?],
+        None => match loaded.program.entry_points(loaded.file) {
+            entries if entries.is_empty() => vec![loaded.entry(None)?],
+            entries => entries,
+        },
+    };
+    Ok((loaded, Request { entries, ..Request::default() }))
+}
+
+/// The numbers of instructions, and of their operands and results with those of regions, over all functions.
+pub fn size(module: &ir::Module) -> (usize, usize) {
+    let (mut instructions, mut operands) = (0, 0);
+    for f in module.funcs.values().filter(|f| f.has_body()) {
+        let mut regions = vec![f.body()];
+        f.walk(f.body(), &mut |inst| {
+            let data = &f.insts[inst];
+            instructions += 1;
+            operands += data.args.len() + data.results.len();
+            regions.extend(data.regions.iter().copied());
+        });
+        operands +=
+            regions.iter().map(|&r| f.regions[r].params.len() + f.regions[r].results.len()).sum::<usize>();
+    }
+    (instructions, operands)
 }

@@ -36,7 +36,7 @@ impl Variant {
             Variant::UseJvp(ty) => uses::build_use_jvp(making, f, *ty),
             Variant::UseVjp(ty) => uses::build_use_vjp(making, f, *ty),
             Variant::GlobalInit => Body::build_global_init(making, f),
-            Variant::Plain(_) => Body::build_source(making, f),
+            Variant::Plain(_) => build_own(making, f),
         }
     }
 
@@ -56,6 +56,23 @@ impl Variant {
             Variant::Plain(_) => "plain",
             Variant::GlobalInit => "init",
         }
+    }
+}
+
+/// Builds the body that a function of the source has: a half of a derivative, a dispatch, an adapter, or its own.
+fn build_own(making: Making<'_, '_>, f: &FuncRef) -> Option<Function> {
+    if let Some(of) = making.lw.program.pullback_of(f) {
+        return apply::build_half(making, &of);
+    }
+    if let Some(opening) = making.lw.opening(f) {
+        return dispatch::build(making, f, opening);
+    }
+    if let Some(own) = making.lw.adapted(f) {
+        return calls::build_adapter(making, &own);
+    }
+    match making.lw.intrinsic_name(f.decl) {
+        Some(_) => intrinsics::build(making, f),
+        None => Body::build_source(making, f),
     }
 }
 
@@ -409,23 +426,10 @@ impl Lowerer<'_> {
         let (key, declared) = self.declared.get_index(idx).expect("idx is in range");
         let (key, declared) = (key.clone(), declared.clone());
         let errors = self.diagnostics.len();
-        let (opening, of, own) = match &key {
-            Key::Callable(Callable::Func(f)) | Key::Variant(f, Variant::Plain(_)) => {
-                (self.opening(f), self.program.pullback_of(f), self.adapted(f))
-            }
-            _ => (None, None, None),
-        };
-        let is_adapter = own.is_some();
+        let is_adapter = key.source().cloned().is_some_and(|f| self.adapted(&f).is_some());
         let making = Making { lw: self, types, declared: &declared };
         let mut function = match &key {
-            Key::Callable(Callable::Func(f)) | Key::Variant(f, Variant::Plain(_)) => match (of, opening, own)
-            {
-                (Some(of), ..) => apply::build_half(making, &of),
-                (_, Some(opening), _) => dispatch::build(making, f, opening),
-                (.., Some(own)) => calls::build_adapter(making, &own),
-                _ if making.lw.intrinsic_name(f.decl).is_some() => intrinsics::build(making, f),
-                _ => Body::build_source(making, f),
-            },
+            Key::Callable(Callable::Func(f)) => build_own(making, f),
             Key::Callable(Callable::Derived(op, inner, asks)) => match op {
                 DiffOp::Fwd => derivatives::build_fwd(making, inner),
                 DiffOp::Bwd => derivatives::build_bwd(making, inner),
@@ -447,9 +451,7 @@ impl Lowerer<'_> {
             function.span = slot.span;
             function.results.clone_from(&slot.results);
             match &key {
-                Key::Callable(Callable::Func(_)) | Key::Variant(_, Variant::Plain(_)) if is_adapter => {
-                    function.inline = Inline::Always
-                }
+                _ if is_adapter => function.inline = Inline::Always,
                 Key::Callable(Callable::Func(f)) | Key::Variant(f, Variant::Plain(_)) => {
                     self.set_attributes(f.decl, function);
                 }

@@ -35,8 +35,8 @@ impl Program {
         self.modules.all.iter().filter_map(|module| module.names.get(&name)).flatten().copied().collect()
     }
 
-    /// The declaration that an `extern` constant or struct, or a constant of the pipeline, stands for: the one of its path that some module exports, or else
-    /// itself.
+    /// The declaration that an `extern` constant or struct, or a constant of the pipeline, stands for: the one of its path
+    /// that some module exports, or else itself.
     pub(crate) fn linked(&self, decl: DeclId) -> DeclId {
         if matches!(self.ast.decls[decl].kind, DeclKind::Func { .. }) {
             return decl;
