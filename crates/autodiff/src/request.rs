@@ -41,6 +41,7 @@ impl Engine<'_> {
         }
         self.check_rules();
         self.check_lost(&all);
+        self.check_memory(&all);
         if self.options.report_steps {
             self.found.steps = Some(self.steps());
         }

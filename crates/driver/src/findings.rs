@@ -92,6 +92,7 @@ pub(crate) fn problem(problem: autodiff::Problem) -> Diagnostic {
         "E0910" => diagnostic.help("for fixed primals a derivative is a linear map of its differentials"),
         "E0916" => diagnostic.help("each order takes some three times as many: ask for a lower one"),
         "E0915" => diagnostic.help("write a forward derivative beside it"),
+        "E0933" => diagnostic.help("write 'detach' of what is stored if zero is meant"),
         "E0912" => diagnostic.help("write a backward derivative beside it, or use a loop"),
         _ => diagnostic,
     }

@@ -11,7 +11,7 @@
 //! (or `test check columns`) stores matrices column by column; `test run contract` fuses products with sums.
 //!
 //! `test check`: `//^ error` or `//^ error: TEXT` is below each line that must have an error, and no other
-//! line may have one. `//^ warning` likewise, but other warnings are allowed. `// type: NAME TYPE` states the type of a variable.
+//! line may have one. `//^ warning` likewise, but other warnings are allowed, unless some `//^ warning: CODE` names their code. `// type: NAME TYPE` states the type of a variable.
 
 use driver::bind;
 use driver::launch::{Backend, CodeOptions, Runner};
@@ -334,9 +334,12 @@ pub(super) fn check(file: &TestFile) -> Result<(), String> {
             return Err(format!("line {} has no {:?} '{}'\n{all}", mark.line, mark.severity, mark.text));
         }
     }
-    let unmarked = diagnostics
-        .iter()
-        .find(|d| d.severity == Severity::Error && !marks.iter().any(|mark| mark.line == line_of(d)));
+    // Of the warnings, those count whose code some mark names.
+    let counts = |d: &&Diagnostic| {
+        d.severity == Severity::Error || marks.iter().any(|mark| !mark.text.is_empty() && mark.text == d.code)
+    };
+    let unmarked =
+        diagnostics.iter().filter(counts).find(|d| !marks.iter().any(|mark| mark.line == line_of(d)));
     if let Some(d) = unmarked {
         return Err(driver::render::to_text(&session.sources, d, driver::render::Style::Plain));
     }
