@@ -165,6 +165,8 @@ impl Program {
             let body = Some(self.add_block(body, span));
             let accessor = self.add_owner(kind.word(), span, property);
             self.complete(accessor, DeclKind::Accessor { kind, param: None, body });
+            // The other fields of the object keep their derivatives.
+            self.made.differentiable.insert(accessor);
             accessors.push(accessor);
         }
         self.complete(property, DeclKind::Property { ty: field.ty, accessors });
