@@ -163,6 +163,23 @@ const EXTENDED: &[(&str, &str)] = &[
     ("FMix", "lerp"),
     ("FaceForward", "faceforward"),
     ("MatrixInverse", "__spirvInverse"),
+    ("NMin", "min"),
+    ("NMax", "max"),
+    ("NClamp", "clamp"),
+    ("Ldexp", "ldexp"),
+    ("FindILsb", "__spirvLowestBit"),
+    ("FindSMsb", "__spirvHighestBitOfSigned"),
+    ("FindUMsb", "__spirvHighestBit"),
+    ("PackSnorm4x8", "packSnorm4x8"),
+    ("PackUnorm4x8", "packUnorm4x8"),
+    ("PackSnorm2x16", "packSnorm2x16"),
+    ("PackUnorm2x16", "packUnorm2x16"),
+    ("PackHalf2x16", "packHalf2x16"),
+    ("UnpackSnorm2x16", "unpackSnorm2x16"),
+    ("UnpackUnorm2x16", "unpackUnorm2x16"),
+    ("UnpackHalf2x16", "unpackHalf2x16"),
+    ("UnpackSnorm4x8", "unpackSnorm4x8"),
+    ("UnpackUnorm4x8", "unpackUnorm4x8"),
 ];
 
 /// The extended instructions whose functions have the same name but for the first letter's case.
