@@ -12,6 +12,19 @@ use crate::declared::{FlatParam, FlatSig, Key};
 use crate::lowerer::{Lowerer, Making};
 use crate::request::{FunctionInfo, ParamInfo, Request, Step};
 
+/// The kind of pipeline that a stage is a part of, if no code can be made of it.
+fn missing_pipeline(stage: &str) -> Option<&'static str> {
+    match stage {
+        "geometry" => Some("geometry shaders"),
+        "hull" | "domain" | "tesscontrol" | "tesseval" => Some("tessellation shaders"),
+        "mesh" | "amplification" | "task" => Some("mesh shaders"),
+        "node" => Some("work graphs"),
+        "raygen" | "raygeneration" | "intersection" | "anyhit" | "closesthit" | "miss" | "callable"
+        | "ser_raygen" | "ser_motion_raygen" => Some("ray tracing"),
+        _ => None,
+    }
+}
+
 impl Lowerer<'_> {
     /// Declares an entry point.
     pub(crate) fn entry(&mut self, types: &mut Types, decl: DeclId) {
@@ -21,6 +34,12 @@ impl Lowerer<'_> {
             let span = self.program.name_span(decl);
             self.unsupported(span, "an entry point that throws is");
             self.help("nothing is there to catch the error: call the function in a `do` with a `catch`");
+        }
+        if let Some(stage) = self.program.stage(decl)
+            && let Some(pipeline) = missing_pipeline(&stage)
+        {
+            let span = self.program.name_span(decl);
+            self.needs_pipeline(span, &format!("[shader(\"{stage}\")]"), pipeline);
         }
         let sig = FlatSig::returning(Ty::VOID);
         let entry = match self.stage(decl) {
