@@ -230,15 +230,7 @@ impl Engine<'_> {
     /// Returns true if a function calls one of the forward derivatives `made` of a function without being the
     /// derivative of a caller of that function.
     fn asks_for(&self, caller: Func, made: &[Func], func: Func) -> bool {
-        let src = &self.module.funcs[caller];
-        if !src.has_body() {
-            return false;
-        }
-        let mut calls = false;
-        src.walk(src.body(), &mut |inst| {
-            calls |= src.insts[inst].op.callee().is_some_and(|callee| made.contains(&callee));
-        });
-        if !calls {
+        if !callees(&self.module.funcs[caller]).iter().any(|callee| made.contains(callee)) {
             return false;
         }
         let mut at = caller;

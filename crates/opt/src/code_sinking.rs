@@ -125,7 +125,7 @@ impl Sink<'_> {
 
 /// Moves work into the only arm from which a differential may come; returns true if anything moved.
 pub(crate) fn absent(types: &mut Types, func: &mut Function) -> bool {
-    if !func.has_body() || !func.contains(|op| *op == Op::If) {
+    if !func.has_body() {
         return false;
     }
     let (defs, uses) = (Defs::of(func), ir::walk::use_counts(func));
@@ -264,9 +264,11 @@ impl AbsentSink<'_> {
         let data = &self.func.insts[inst];
         let z = |n: usize| zeros.contains(&data.args[n]);
         let zero = |n: usize| z(n) || self.is_absent(data.args[n]);
+        let all = |from: usize| (from..data.args.len()).all(zero) && (from..data.args.len()).any(z);
         match data.op {
             Op::Mask => z(0) || z(1),
-            Op::Add => zero(0) && zero(1) && (z(0) || z(1)),
+            Op::Add | Op::Insert(_) | Op::Construct => all(0),
+            Op::Select => all(1),
             Op::Scale
             | Op::Unscale
             | Op::Splat
@@ -275,9 +277,6 @@ impl AbsentSink<'_> {
             | Op::Index
             | Op::CheckFinite(_) => z(0),
             Op::Convert => z(0) && self.types.is_differentiable(self.func.ty(data.results[0])),
-            Op::Insert(_) => zero(0) && zero(1) && (z(0) || z(1)),
-            Op::Select => zero(1) && zero(2) && (z(1) || z(2)),
-            Op::Construct => (0..data.args.len()).all(zero) && (0..data.args.len()).any(z),
             Op::AddTo => z(data.args.len() - 1),
             _ => false,
         }

@@ -155,7 +155,6 @@ impl Unroll<'_> {
         for trip in 0..n {
             let at = if is_down { n - 1 - trip } else { trip };
             let (c, i) = make_number(self.func, Op::Const(at), &[], counter, data.span);
-            self.defs.add(self.func, c);
             out.push(c);
             let mut map = ValueMap::default();
             map.insert(params[0], i);

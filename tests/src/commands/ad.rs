@@ -17,6 +17,10 @@ pub(super) fn run(file: &TestFile) -> Result<(), String> {
         super::well_formed(&checked, "the module of which only problems are wanted")?;
         let found: Vec<&str> = problems.iter().map(|p| p.message.as_str()).collect();
         super::well_formed(&module, "the differentiated module")?;
+        let asks = |op: &ir::Op| matches!(op, ir::Op::CallDerivative(..));
+        if module.funcs.values().any(|f| f.has_body() && f.contains(asks)) {
+            return Err("requests of derivatives are left".into());
+        }
         if !module.residuals.is_empty() {
             return Err("the types of residuals are still declared, though no value has them".to_string());
         }

@@ -467,11 +467,12 @@ impl Cse<'_> {
     fn in_range(&self, place: &[Value]) -> bool {
         let Some(mut ty) = self.types.content(self.func.ty(place[0])) else { return false };
         for &idx in &place[1..] {
-            let Some(len) = self.types.length(ty) else { return false };
+            let (Some(len), Some(element)) = (self.types.length(ty), self.types.element(ty)) else {
+                return false;
+            };
             if !self.bounds.below(idx, len.into()) {
                 return false;
             }
-            let Some(element) = self.types.element(ty) else { return false };
             ty = element;
         }
         true

@@ -217,18 +217,17 @@ fn holds(analyses: &Analyses, outer: Inst, inner: Inst) -> bool {
         .is_some_and(|home| analyses.func.insts[outer].regions.iter().any(|&r| tree.contains(r, home)))
 }
 
-/// Returns true if a zero that is read here may be an element to which nothing was added: a stack in a cell
+/// Returns true if a zero that a `load` or an `index` reads may be an element to which nothing was added: a stack in a cell
 /// grows with zeros.
 pub(super) fn is_sparse(types: &Types, func: &Function, defs: &Defs, inst: Inst) -> bool {
     let data = &func.insts[inst];
     let of = data.args[0];
     match data.op {
         Op::Load => types.content(func.ty(root_cell(func, defs, of))).is_some_and(|ty| types.has_stack(ty)),
-        Op::Index => {
+        _ => {
             types.has_stack(func.ty(of))
                 && matches!(defs.op(func, of), Some(Op::Load | Op::Index | Op::If | Op::Switch(_)))
         }
-        _ => false,
     }
 }
 

@@ -417,7 +417,6 @@ impl Lower<'_> {
         let nothing = self.nothing(r);
         let span = self.func.insts[inst].span;
         let select = self.func.make(Op::Select, &[condition, read, nothing], &[r], span);
-        self.defs.add(self.func, select);
         self.out.push(select);
     }
 
@@ -466,10 +465,9 @@ impl Lower<'_> {
         self.asks = true;
         let span = self.out.last().map_or(self.func.span, |&inst| self.func.insts[inst].span);
         let guards = std::mem::take(&mut self.guards);
-        let (func, out, defs) = (&mut *self.func, &mut self.out, &mut self.defs);
+        let (func, out) = (&mut *self.func, &mut self.out);
         let mut emit = |op: Op, args: &[Value], ty: Type| {
             let (inst, v) = make_number(func, op, args, ty, span);
-            defs.add(func, inst);
             out.push(inst);
             v
         };

@@ -473,8 +473,6 @@ impl Scalarize<'_> {
             self.func.insts[inst].results.insert(n_carried + k, r);
             self.state[l as usize] = Some(r);
         }
-        let (func, defs) = (&*self.func, &mut self.defs);
-        defs.add(func, inst);
     }
 }
 

@@ -98,7 +98,7 @@ impl Simplify<'_> {
         match self.op(c) {
             Some(Op::Not) => {
                 let x = self.under(c, &Op::Not).expect("just found");
-                self.assume(x, !yes, learnt, depth - 1);
+                self.assume(x, !yes, learnt, depth);
             }
             Some(op) if *op == Op::And && yes || *op == Op::Or && !yes => {
                 if let Some(xy) = self.operands(c, |op| matches!(op, Op::And | Op::Or)) {
