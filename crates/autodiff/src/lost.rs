@@ -2,11 +2,12 @@
 //!
 //! # Calls
 //!
-//! In forward mode, a function that has only a custom backward derivative has zero tangents. A loss is reported if somebody may see it: if values that depend on the call, by the rules of
-//! [`crate::activity`], are results of a function whose forward derivative is asked for, or go to a derivative that
-//! writes memory. In between are the callers that are differentiated along with it. So nothing is reported of the value
-//! that a backward derivative computes along with the cotangents: reverse mode has the custom derivative for these, and
-//! the forward derivative of what it made of the function has a tangent that is thrown away.
+//! In forward mode, a function that has only a custom backward derivative has zero tangents. A loss is reported if
+//! somebody may see it: if values that depend on the call, by the rules of [`crate::activity`], are results of a
+//! function whose forward derivative is asked for, or go to a derivative that writes memory. In between are the callers
+//! that are differentiated along with it. So nothing is reported of the value that a backward derivative computes along
+//! with the cotangents: reverse mode has the custom derivative for these, and the forward derivative of what it made of
+//! the function has a tangent that is thrown away.
 //!
 //! # Memory
 //!
@@ -128,9 +129,8 @@ impl Engine<'_> {
                 continue;
             }
             for func in reached.iter() {
-                if !readings.contains_key(&func) {
-                    readings.insert(func, readings_in(self.module, &mut self.facts.activity, func));
-                }
+                let read = || readings_in(self.module, &mut self.facts.activity, func);
+                readings.entry(func).or_insert_with(read);
             }
             let mut work: Vec<(&Access, &Access)> = first.iter().map(|write| (write, write)).collect();
             let mut seen: FxHashSet<(&Access, &Access)> = work.iter().copied().collect();

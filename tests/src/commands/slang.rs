@@ -11,7 +11,8 @@
 //! (or `test check columns`) stores matrices column by column; `test run contract` fuses products with sums.
 //!
 //! `test check`: `//^ error` or `//^ error: TEXT` is below each line that must have an error, and no other
-//! line may have one. `//^ warning` likewise, but other warnings are allowed, unless some `//^ warning: CODE` names their code. `// type: NAME TYPE` states the type of a variable.
+//! line may have one. `//^ warning` likewise, but other warnings are allowed, unless some `//^ warning: CODE`
+//! names their code. `// type: NAME TYPE` states the type of a variable.
 
 use driver::bind;
 use driver::launch::{Backend, CodeOptions, Runner};
