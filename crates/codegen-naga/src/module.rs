@@ -169,8 +169,10 @@ pub fn build(ir: &Module, options: &Options<'_>) -> Result<Built, Error> {
         cx.names.unique(&entry.name);
     }
     let threads = cx.threads();
-    cx.waves.subgroups =
-        options.subgroups.filter(|&lanes| lanes == WAVE_LANES || threads <= lanes.min(WAVE_LANES));
+    // Devices with narrow subgroups make them of one row of a group each.
+    let are_rows = ir.entries.iter().all(|entry| entry.group_size[1..] == [1, 1]);
+    let fits = |lanes: u32| lanes == WAVE_LANES || are_rows && threads <= lanes.min(WAVE_LANES);
+    cx.waves.subgroups = options.subgroups.filter(|&lanes| fits(lanes));
     cx.check_waves()?;
     cx.globals()?;
     let instances = cx.plan.roots.clone();

@@ -5,7 +5,7 @@
 //! after a barrier, reads those of its wave. Control flow is known to be uniform across the group at this
 //! point (`uniformity`), so every thread that belongs to the wave takes part.
 //!
-//! Where a device has subgroups of 32 lanes, or of at least as many lanes as a group has threads, 32-bit
+//! Where a device has subgroups of 32 lanes, or a group is a row of no more threads than they have lanes, 32-bit
 //! numbers are read from the other lanes directly. Each entry point begins with a test that the subgroup's
 //! lanes are those of the wave, and each exchange tests that all lanes have arrived; if a test fails, the run
 //! reports it.
