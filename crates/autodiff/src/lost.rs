@@ -23,7 +23,7 @@ use cranelift_entity::EntitySet;
 use ir::analysis::points_to::{PointsTo, direct_global};
 use ir::analysis::reach;
 use ir::walk::callees;
-use ir::{Defs, Func, Inst, Module, Op, Origin, Step, Value};
+use ir::{Defs, Func, Inst, InstData, Module, Op, Origin, Step, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::Problem;
@@ -300,17 +300,14 @@ impl Engine<'_> {
     }
 }
 
-/// The writes to memory in a function of values for which `counts` is true.
-fn writes_in(module: &Module, func: Func, counts: impl Fn(Value) -> bool) -> Vec<Access> {
+/// The accesses to memory in a function that count.
+fn accesses(module: &Module, func: Func, counts: impl Fn(&InstData) -> bool) -> Vec<Access> {
     let src = &module.funcs[func];
     let mut found = Vec::new();
     if src.has_body() {
         let defs = Defs::of(src);
         src.walk(src.body(), &mut |inst| {
-            let data = &src.insts[inst];
-            if let Op::BufferStore(_) | Op::Atomic(..) = data.op
-                && data.args.last().is_some_and(|&v| counts(v))
-            {
+            if counts(&src.insts[inst]) {
                 found.push(Access::of(module, &defs, func, inst));
             }
         });
@@ -318,28 +315,28 @@ fn writes_in(module: &Module, func: Func, counts: impl Fn(Value) -> bool) -> Vec
     found
 }
 
+/// The writes to memory in a function of values for which `counts` is true.
+fn writes_in(module: &Module, func: Func, counts: impl Fn(Value) -> bool) -> Vec<Access> {
+    accesses(module, func, |data| {
+        matches!(data.op, Op::BufferStore(_) | Op::Atomic(..)) && data.args.last().is_some_and(|&v| counts(v))
+    })
+}
+
 /// The numbers that a function reads from memory.
 fn readings_in(module: &Module, activity: &mut Activity, func: Func) -> Vec<Reading> {
     let src = &module.funcs[func];
-    let mut reads = Vec::new();
-    if src.has_body() {
-        let defs = Defs::of(src);
-        src.walk(src.body(), &mut |inst| {
-            let data = &src.insts[inst];
-            if let Op::BufferLoad(_) | Op::Atomic(..) = data.op
-                && data.results.first().is_some_and(|&v| module.types.is_differentiable(src.ty(v)))
-            {
-                reads.push((Access::of(module, &defs, func, inst), data.results[0]));
-            }
-        });
-    }
+    let is_number = |data: &InstData| {
+        matches!(data.op, Op::BufferLoad(_) | Op::Atomic(..))
+            && data.results.first().is_some_and(|&v| module.types.is_differentiable(src.ty(v)))
+    };
     let mut found = Vec::new();
-    for (at, number) in reads {
+    for at in accesses(module, func, is_number) {
+        let number = src.insts[at.inst].results[0];
         let carried = activity.values_from(module, func, &[number], Mode::Forward);
-        let yielded = src.regions[src.body()].results.iter().zip(&src.results);
+        let mut yielded = src.regions[src.body()].results.iter().zip(&src.results);
         found.push(Reading {
             at,
-            is_result: { yielded }.any(|(&v, slot)| slot.diff && carried.contains(v)),
+            is_result: yielded.any(|(&v, slot)| slot.diff && carried.contains(v)),
             written: writes_in(module, func, |v| carried.contains(v)),
         });
     }

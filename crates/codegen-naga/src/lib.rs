@@ -121,7 +121,8 @@ pub struct Options<'a> {
     pub max_storage: u32,
     /// Lanes of waves exchange values through the device's subgroups, which have this many lanes, in the
     /// order of the threads of a group. The number must be that of a wave, or a group must be a row of no
-    /// more threads than that; otherwise they are not used. The run reports an error if the device's subgroups differ.
+    /// more threads than that; otherwise they are not used. The run reports an error if the device's subgroups
+    /// differ.
     pub subgroups: Option<u32>,
     /// Loops that end too early report it, for devices that may terminate loops.
     pub checks_loops: bool,

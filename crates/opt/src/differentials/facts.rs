@@ -217,8 +217,8 @@ fn holds(analyses: &Analyses, outer: Inst, inner: Inst) -> bool {
         .is_some_and(|home| analyses.func.insts[outer].regions.iter().any(|&r| tree.contains(r, home)))
 }
 
-/// Returns true if a zero that a `load` or an `index` reads may be an element to which nothing was added: a stack in a cell
-/// grows with zeros.
+/// Returns true if a zero that a `load` or an `index` reads may be an element to which nothing was added: a stack
+/// in a cell grows with zeros.
 pub(super) fn is_sparse(types: &Types, func: &Function, defs: &Defs, inst: Inst) -> bool {
     let data = &func.insts[inst];
     let of = data.args[0];
