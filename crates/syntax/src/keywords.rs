@@ -75,7 +75,7 @@ words! {
     DEFINE = "define", UNDEF = "undef", IFDEF = "ifdef", IFNDEF = "ifndef", ELIF = "elif", ENDIF = "endif",
     INCLUDE = "include", ERROR = "error", WARNING = "warning", PRAGMA = "pragma",
     ONCE = "once", DEFINED = "defined", VERSION = "version", LANGUAGE = "language", LANG = "lang", VA_ARGS = "__VA_ARGS__", FILE = "__FILE__",
-    READ = "read", WRITE = "write",
+    READ = "read", WRITE = "write", RANGE = "Range",
     LINE = "__LINE__", SLANG_MACRO = "__SLANG__", SLANG_COMPILER = "__SLANG_COMPILER__", HLSL_MACRO = "__HLSL__", HLSL_VERSION = "__HLSL_VERSION",
     // Suffixes of numbers.
     U = "u", L = "l", UL = "ul", LL = "ll", ULL = "ull", Z = "z", UZ = "uz",

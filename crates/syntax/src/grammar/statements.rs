@@ -31,6 +31,11 @@ impl Parser<'_> {
             self.rewind(first);
             self.declaration_statement()
         } else {
+            if self.is(T::Dollar) {
+                // `$for` is a loop that is unrolled.
+                let name = self.ast.symbols.intern("ForceUnroll");
+                attributes.push(Attribute { name, args: Vec::new(), span: self.span() });
+            }
             self.plain_statement()
         };
         if self.ast.stmts[stmt].attributes.is_empty()
@@ -51,6 +56,7 @@ impl Parser<'_> {
                 StmtKind::Empty
             }
             T::LBrace => return self.block(),
+            T::Dollar if self.word_at(self.pos() + 1) == kw::FOR => self.range_statement(),
             T::Ident => match self.word() {
                 kw::IF if self.nth(1) == T::LParen => self.if_statement(),
                 kw::FOR => self.for_statement(),
@@ -320,6 +326,44 @@ impl Parser<'_> {
         self.close_header(open);
         let body = self.statement();
         StmtKind::For { init, cond, step, body }
+    }
+
+    /// `$for (i in Range(a, b)) body`, where `Range(b)` begins at zero: `for (int i = a; i < b; i++) body`
+    fn range_statement(&mut self) -> StmtKind {
+        self.bump();
+        self.bump();
+        let open = self.span();
+        self.expect(T::LParen);
+        let start = self.span();
+        let var = self.new_decl(start);
+        let bounds = self.bracketed(|p| {
+            let (name, span) = p.expect_name("the name of a counter");
+            p.name_decl(var, name, span);
+            p.expect_word(kw::IN);
+            p.expect_word(kw::RANGE);
+            let open = p.span();
+            p.expect(T::LParen);
+            let bounds = p.separated(|kind| kind == T::RParen, Self::ternary_expr);
+            p.expect_close(T::RParen, open);
+            bounds
+        });
+        self.close_header(open);
+        let (first, end) = match bounds[..] {
+            [end] => (self.expr_at(start, ExprKind::Int { value: 0, suffix: kw::EMPTY }), end),
+            [first, end] => (first, end),
+            _ => {
+                self.follow_up("E0001", start, "`Range` has one or two bounds");
+                return StmtKind::Error;
+            }
+        };
+        let name = self.ast.decls[var].name;
+        let ty = self.expr_at(start, ExprKind::Name(kw::INT));
+        self.complete(var, start, DeclKind::Var { ty: Some(ty), init: Some(first), semantic: None });
+        let init = Some(self.stmt(start, StmtKind::Decl(vec![var])));
+        let [tested, counted] = [(); 2].map(|()| self.expr_at(start, ExprKind::Name(name)));
+        let cond = Some(self.expr_at(start, ExprKind::Binary(BinaryOp::Lt, tested, end)));
+        let step = Some(self.expr_at(start, ExprKind::Postfix(true, counted)));
+        StmtKind::For { init, cond, step, body: self.statement() }
     }
 
     fn do_statement(&mut self) -> StmtKind {
