@@ -15,7 +15,9 @@ else
     mdbook=$target/mdbook/bin/mdbook
     if [ ! -x "$mdbook" ]; then
         echo "mdBook is not on the path: cargo installs it to $target/mdbook"
-        cargo install mdbook --version ^0.5 --locked --no-default-features --features search --root "$target/mdbook" --quiet
+        # Without optimisation, which would take longer than the pages do.
+        CARGO_PROFILE_DEV_OPT_LEVEL=0 CARGO_PROFILE_DEV_DEBUG=none cargo install mdbook --version ^0.5 --locked --debug \
+            --no-default-features --features search --root "$target/mdbook" --quiet
     fi
 fi
 

@@ -1,15 +1,23 @@
 //! Writes every program of tests/run in every language of graphics processors: the result is valid, or the
 //! program is refused with a reason; a program whose first line has the word `everywhere` must not be
-//! refused. `spirv-val` and `glslangValidator` check the results if they are installed.
+//! refused. `spirv-val` and `glslangValidator` check the results if they are installed; the latter, which takes long to
+//! start, checks HLSL for one program in [`TURNS`].
 
 use std::path::{Path, PathBuf};
 
 use driver::gpu::{Target, emit_compiled};
 use driver::pipeline::{Failure, Options};
 use driver::session::{FileOptions, Session};
-use pullback_tests::commands::emit::{TARGETS, hlsl_entry, is_for_dxc_only, validate};
+use pullback_tests::commands::emit::{TARGETS, hlsl_entry, is_for_dxc_only, validate, validate_glsl};
 use pullback_tests::file::{TestFile, programs};
 use pullback_tests::{floor, on_all_cores, request};
+
+/// The number of programs of which one is checked in HLSL.
+const TURNS: usize = 3;
+/// The length in bytes from which a text in HLSL is not checked: the tool would take minutes.
+const TOO_LONG: usize = 128 << 10;
+/// The number of programs that are checked in GLSL at once.
+const AT_ONCE: usize = 32;
 
 /// The languages in which a program can be written.
 #[derive(Default)]
@@ -20,10 +28,12 @@ struct Written {
     faults: Vec<String>,
     /// True if glslangValidator reads the text in HLSL.
     is_read: bool,
+    /// The text in GLSL.
+    glsl: Option<Vec<u8>>,
 }
 
 /// Writes a program in every language; nothing if it does not compile.
-fn written(file: &TestFile) -> Written {
+fn written((at, file): &(usize, TestFile)) -> Written {
     let path = &file.path;
     let mut found = Written::default();
     if file.all("error").next().is_some() {
@@ -44,8 +54,14 @@ fn written(file: &TestFile) -> Written {
                 let text = String::from_utf8_lossy(&bytes);
                 found.is_read |=
                     *target == Target::Hlsl && hlsl_entry(&text).is_some() && !is_for_dxc_only(&text);
-                if let Err(why) = validate(path, *target, &bytes) {
-                    found.faults.push(format!("{} as {name}: {why}", path.display()));
+                match target {
+                    Target::Glsl => found.glsl = Some(bytes),
+                    Target::Hlsl if at % TURNS > 0 || bytes.len() >= TOO_LONG => {}
+                    _ => {
+                        if let Err(why) = validate(path, *target, &bytes) {
+                            found.faults.push(format!("{} as {name}: {why}", path.display()));
+                        }
+                    }
                 }
             }
             Err(Failure::Program(list)) => {
@@ -67,13 +83,17 @@ fn written(file: &TestFile) -> Written {
 
 #[test]
 fn programs_are_valid_or_refused() {
-    let all: Vec<TestFile> = programs().map(|(_, file)| file).collect();
+    let all: Vec<(usize, TestFile)> = programs().map(|(_, file)| file).enumerate().collect();
+    let mut texts = Vec::new();
     let (mut counts, mut faults, mut read) = (vec![0; TARGETS.len()], Vec::new(), 0);
-    for found in on_all_cores(&all, written) {
+    for (found, (_, file)) in on_all_cores(&all, written).into_iter().zip(&all) {
+        texts.extend(found.glsl.map(|text| (&*file.path, text)));
         counts.iter_mut().zip(found.valid).for_each(|(all, own)| *all += usize::from(own));
         faults.extend(found.faults);
         read += usize::from(found.is_read);
     }
+    let texts: Vec<_> = texts.chunks(AT_ONCE).collect();
+    faults.extend(on_all_cores(&texts, |texts| validate_glsl(texts).err()).into_iter().flatten());
     eprintln!("{read} of those in HLSL are such that glslangValidator reads them");
     assert!(faults.is_empty(), "{}", faults.join("\n"));
     for ((name, _), valid) in TARGETS.iter().zip(counts) {

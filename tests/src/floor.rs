@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 const FLOORS: [(&str, usize); 14] = [
     ("interp", 322),
     ("cranelift", 322),
-    ("llvm", 366),
+    ("llvm", 550),
     ("wgsl", 266),
     ("spirv", 297),
     ("spirv-asm", 297),

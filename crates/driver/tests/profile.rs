@@ -41,7 +41,7 @@ const PROGRAM: &str = "\
     [Differentiable] float NAME(float x) \
     { \
         float y = 1.0; \
-        [CheckpointStates(STATES)] for (int i = 0; i < 400; i++) y = y * x + 0.01 * sin(y + i); \
+        [CheckpointStates(STATES)] for (int i = 0; i < 100; i++) y = y * x + 0.01 * sin(y + i); \
         return y; \
     }
 RECURRENCE(two, 2)
@@ -172,9 +172,9 @@ fn trips_run_as_often_as_the_report_says() {
     {
         let found = of(name, backend, None, &[("x", 0.5)]);
         let count = |k: usize| found.lines.iter().map(|line| line.counts[k].mathematics).sum::<f64>();
-        assert_eq!(count(0), 400.0);
+        assert_eq!(count(0), 100.0);
         // A sine for each trip that runs, and a cosine for each that is reversed.
-        let reported = autodiff::runs(states, 400) as f64 + 400.0;
+        let reported = autodiff::runs(states, 100) as f64 + 100.0;
         let measured = count(1);
         assert!((measured / reported - 1.0).abs() < 0.1, "{states} states: {measured} of {reported}");
     }

@@ -6,8 +6,10 @@
 //! `glslangValidator` must accept it if they are installed. The latter also checks HLSL, unless the program
 //! has features that only Microsoft's compiler supports.
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use driver::gpu::{self, Target, Wanted};
 use driver::pipeline::{self, Failure, Options};
@@ -77,6 +79,51 @@ fn text(wanted: &str) -> String {
     wanted.splitn(3, ':').nth(2).unwrap_or_default().trim().to_string()
 }
 
+/// The stage that a text in GLSL is for.
+fn stage(text: &[u8]) -> &'static str {
+    let text = String::from_utf8_lossy(text);
+    match () {
+        () if text.contains("local_size_x") => "comp",
+        () if text.contains("gl_Position") => "vert",
+        () => "frag",
+    }
+}
+
+/// Validates texts of programs in GLSL in as few runs of the tool as there are stages, since it takes longer to start than
+/// to read one; passes if the tool is not installed.
+pub fn validate_glsl(texts: &[(&Path, Vec<u8>)]) -> Result<(), String> {
+    static FOLDERS: AtomicUsize = AtomicUsize::new(0);
+    let number = FOLDERS.fetch_add(1, Ordering::Relaxed);
+    let folder = std::env::temp_dir().join(format!("pullback-{}-glsl-{number}", std::process::id()));
+    std::fs::create_dir_all(&folder).map_err(|e| e.to_string())?;
+    let mut paths: BTreeMap<&str, Vec<PathBuf>> = BTreeMap::new();
+    for (k, (of, text)) in texts.iter().enumerate() {
+        let name = of.file_stem().unwrap_or_default().to_string_lossy();
+        let path = folder.join(format!("{name}-{k}.glsl"));
+        std::fs::write(&path, text).map_err(|e| e.to_string())?;
+        paths.entry(stage(text)).or_default().push(path);
+    }
+    let runs = paths.iter().map(|(stage, paths)| {
+        accepted(Target::Glsl, Command::new("glslangValidator").args(["-S", stage]).args(paths))
+    });
+    let result = runs.collect();
+    let _ = std::fs::remove_dir_all(&folder);
+    result
+}
+
+/// Runs a tool, which accepts what it is given, or is not installed.
+fn accepted(target: Target, command: &mut Command) -> Result<(), String> {
+    match command.output() {
+        Err(_) => Ok(()),
+        Ok(output) if output.status.success() => Ok(()),
+        Ok(output) => Err(format!(
+            "{target:?} is not accepted:\n{}{}",
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        )),
+    }
+}
+
 /// Validates a module with the target's own tool; passes if the tool is not installed.
 pub fn validate(of: &Path, target: Target, bytes: &[u8]) -> Result<(), String> {
     let name = of.file_stem().unwrap_or_default().to_string_lossy();
@@ -91,17 +138,7 @@ pub fn validate(of: &Path, target: Target, bytes: &[u8]) -> Result<(), String> {
             command.args(["--target-env", environment]);
             command
         }
-        Target::Glsl => {
-            let mut command = Command::new("glslangValidator");
-            let text = String::from_utf8_lossy(bytes);
-            let stage = match () {
-                () if text.contains("local_size_x") => "comp",
-                () if text.contains("gl_Position") => "vert",
-                () => "frag",
-            };
-            command.args(["-S", stage]);
-            command
-        }
+        Target::Glsl => return validate_glsl(&[(of, bytes.to_vec())]),
         Target::Hlsl => {
             let text = String::from_utf8_lossy(bytes);
             let Some(entry) = hlsl_entry(&text).filter(|_| !is_for_dxc_only(&text)) else { return Ok(()) };
@@ -112,18 +149,9 @@ pub fn validate(of: &Path, target: Target, bytes: &[u8]) -> Result<(), String> {
         _ => return Ok(()),
     };
     std::fs::write(&path, bytes).map_err(|e| e.to_string())?;
-    let output = command.arg(&path).output();
+    let result = accepted(target, command.arg(&path));
     let _ = std::fs::remove_file(&path);
-    match output {
-        // The tool is not installed.
-        Err(_) => Ok(()),
-        Ok(output) if output.status.success() => Ok(()),
-        Ok(output) => Err(format!(
-            "{target:?} is not accepted:\n{}{}",
-            String::from_utf8_lossy(&output.stdout),
-            String::from_utf8_lossy(&output.stderr)
-        )),
-    }
+    result
 }
 
 /// Returns true if a program has features that Microsoft's compiler supports and `glslangValidator` does not:
