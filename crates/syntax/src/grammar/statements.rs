@@ -343,7 +343,12 @@ impl Parser<'_> {
             p.expect_word(kw::RANGE);
             let open = p.span();
             p.expect(T::LParen);
+            let from = p.pos();
             let bounds = p.separated(|kind| kind == T::RParen, Self::ternary_expr);
+            // The loop's own header would take the name for its counter.
+            if name != kw::EMPTY && (from..p.pos()).any(|at| p.word_at(at) == name) {
+                p.error("E0001", span, "the bounds of `$for` have the name of its counter");
+            }
             p.expect_close(T::RParen, open);
             bounds
         });
