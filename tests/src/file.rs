@@ -37,7 +37,7 @@ fn keys(extension: &str, command: &str) -> &'static [&'static str] {
         ("slang", "run") => {
             &["stdout", "buffer", "error", "warn", "bind", "conform", "entry", "groups", "block"]
         }
-        ("slang", "emit") => &["check", "not", "error", "entry"],
+        ("slang", "emit") => &["check", "not", "count", "error", "entry"],
         ("slang", "check") => &["type"],
         ("slang", _) => &[],
         (_, "dispatch") => &["stdout", "buffer", "error", "bind", "groups"],
@@ -119,8 +119,8 @@ impl TestFile {
     }
 
     /// Checks that the `check:` texts occur in `output` in order, each after the one before (on the same line
-    /// or a later one), and that no line contains a text of `not:`. Each run of blanks is treated as a single
-    /// one.
+    /// or a later one), that no line contains a text of `not:`, and that as many lines contain a text of `count: N TEXT`
+    /// as that says. Each run of blanks is treated as a single one.
     pub fn match_output(&self, output: &str) -> Result<(), String> {
         let text: Vec<String> = output.lines().map(squeeze).collect();
         let text = text.join("\n");
@@ -139,6 +139,13 @@ impl TestFile {
         for unwanted in self.all("not") {
             if let Some(line) = output.lines().find(|line| squeeze(line).contains(&squeeze(unwanted))) {
                 return Err(format!("the line\n    {line}\nhas '{unwanted}' in\n{output}"));
+            }
+        }
+        for counted in self.all("count") {
+            let (n, text) = counted.split_once(' ').unwrap_or((counted, ""));
+            let found = output.lines().filter(|line| squeeze(line).contains(&squeeze(text))).count();
+            if n.parse() != Ok(found) {
+                return Err(format!("{found} lines, not {n}, have '{text}' in\n{output}"));
             }
         }
         Ok(())

@@ -201,13 +201,48 @@ impl Code {
         }
     }
 
+    /// A power of two, at most 4, that divides an unsigned number: its literals are all that is known.
+    pub(crate) fn divisor(&self, expr: Expr) -> u32 {
+        let of_literal = |n: u32| 1 << n.trailing_zeros().min(2);
+        match self.func.expressions[expr] {
+            Expression::Literal(Literal::U32(n)) => of_literal(n),
+            Expression::Binary { op, left, right } => {
+                let (a, b) = (self.divisor(left), self.divisor(right));
+                match op {
+                    BinaryOperator::Add | BinaryOperator::Subtract | BinaryOperator::InclusiveOr => a.min(b),
+                    BinaryOperator::And => a.max(b),
+                    BinaryOperator::Multiply => (a * b).min(4),
+                    BinaryOperator::ShiftLeft => match self.literal_of(right) {
+                        Some(Literal::U32(by)) => (a << by.min(2)).min(4),
+                        _ => a,
+                    },
+                    _ => 1,
+                }
+            }
+            Expression::Select { accept, reject, .. } => self.divisor(accept).min(self.divisor(reject)),
+            _ => 1,
+        }
+    }
+
     /// `left op right`
     pub(crate) fn binary(&mut self, op: BinaryOperator, left: Expr, right: Expr) -> Expr {
+        if let (Some(Literal::U32(a)), Some(Literal::U32(b))) =
+            (self.literal_of(left), self.literal_of(right))
+        {
+            match op {
+                BinaryOperator::Equal => return self.literal(Literal::Bool(a == b)),
+                BinaryOperator::NotEqual => return self.literal(Literal::Bool(a != b)),
+                _ => {}
+            }
+        }
         self.expr(Expression::Binary { op, left, right })
     }
 
     /// `op expr`
     pub(crate) fn unary(&mut self, op: UnaryOperator, expr: Expr) -> Expr {
+        if let (UnaryOperator::LogicalNot, Some(Literal::Bool(b))) = (op, self.literal_of(expr)) {
+            return self.literal(Literal::Bool(!b));
+        }
         self.expr(Expression::Unary { op, expr })
     }
 
@@ -353,6 +388,9 @@ impl Code {
 
     /// `if condition { body }`
     pub(crate) fn when(&mut self, condition: Expr, body: impl FnOnce(&mut Code)) {
+        if let Some(Literal::Bool(false)) = self.literal_of(condition) {
+            return;
+        }
         let block = self.scoped(body);
         self.if_else(condition, block, Block::new());
     }

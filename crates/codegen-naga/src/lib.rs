@@ -14,6 +14,7 @@
 //! - `order`: which kernels read sums that other groups accumulate.
 //! - `uniformity`: where control flow is uniform across all threads of a group.
 //! - `emit`: the emission of function bodies.
+//! - `barriers`: which barriers of what was emitted order anything.
 //! - [`uniform`]: whether control flow depends on the contents of uniforms.
 //! - [`reflect`]: the interface that a host needs to bind all resources.
 //! - [`spirv`]: SPIR-V with all entry points or with a single one.
@@ -21,6 +22,7 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod barriers;
 mod bounds;
 mod build;
 mod emit;

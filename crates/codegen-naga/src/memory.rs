@@ -59,6 +59,8 @@ pub(crate) struct Access {
     pub(crate) path: Path,
     /// An element is in range only if all of it is.
     pub(crate) whole: bool,
+    /// The power of two, at most 4, that is known to divide the byte offset into memory that is words.
+    pub(crate) align: u32,
     /// The type of the leaf.
     pub(crate) leaf: Type,
     pub(crate) action: Action,

@@ -10,6 +10,7 @@ use naga::valid::{Capabilities, FunctionInfo, GlobalUse, ModuleInfo, ValidationF
 use naga::{AddressSpace, GlobalVariable, Handle, ResourceBinding, Span, StorageAccess, TypeInner};
 use rustc_hash::FxHashMap;
 
+use crate::barriers;
 use crate::helpers::Helper;
 use crate::layout::{self, Rule};
 use crate::memory::{Access, Form, Slot};
@@ -114,6 +115,13 @@ pub(crate) struct Reports {
 pub(crate) struct Waves {
     /// Group-shared arrays through which the threads of a group exchange values, by type.
     pub(crate) values: FxHashMap<Handle<naga::Type>, Handle<GlobalVariable>>,
+    /// Values of lanes may stay in group-shared memory.
+    in_place: bool,
+    /// Group-shared arrays of a value for each lane of each wave, which stay there while they are read: by type, by the
+    /// instance of a function if they outlast its calls, and by number.
+    pub(crate) lanes: FxHashMap<(Handle<naga::Type>, Option<usize>, usize), Handle<GlobalVariable>>,
+    /// Whether a function has operations of waves, or calls one that does.
+    pub(crate) functions: FxHashMap<Func, bool>,
     /// For functions with lockstep steps, those steps that are in divergent control flow; `None` if all steps
     /// must be taken to be.
     pub(crate) steps_apart: FxHashMap<Func, Option<EntitySet<ir::Inst>>>,
@@ -126,6 +134,9 @@ pub(crate) struct Waves {
 /// The most bytes of an element of memory, which naga's layouts can express.
 const MOST_BYTES: u64 = 1 << 30;
 
+/// The most bytes of group-shared memory that values of lanes may stay in, with all else: what every device of WebGPU has.
+const MOST_SHARED: u32 = 16 << 10;
+
 /// Larger uniforms become storage buffers.
 const LARGEST_UNIFORM: u64 = 1 << 16;
 
@@ -137,6 +148,15 @@ pub fn open_kernels(ir: &Module, target: crate::Target) -> Vec<Func> {
 
 /// Builds and validates the module.
 pub fn build(ir: &Module, options: &Options<'_>) -> Result<Built, Error> {
+    let mut cx = emitted(ir, options, true)?;
+    if !cx.waves.lanes.is_empty() && cx.shared_bytes() > MOST_SHARED {
+        cx = emitted(ir, options, false)?;
+    }
+    cx.finish()
+}
+
+/// Emits all functions. With `in_place`, values of lanes may stay in group-shared memory while they are read.
+fn emitted<'m>(ir: &'m Module, options: &'m Options<'m>, in_place: bool) -> Result<Cx<'m>, Error> {
     let mut roots: Vec<Func> = ir.entries.iter().map(|e| e.func).collect();
     roots.extend(options.functions);
     let group =
@@ -157,7 +177,7 @@ pub fn build(ir: &Module, options: &Options<'_>) -> Result<Built, Error> {
         types: TypesMade::default(),
         names: Names::default(),
         reports: Reports::default(),
-        waves: Waves::default(),
+        waves: Waves { in_place, ..Waves::default() },
         thread: None,
         slot_number: None,
         bindings: Vec::new(),
@@ -183,7 +203,7 @@ pub fn build(ir: &Module, options: &Options<'_>) -> Result<Built, Error> {
     for &instance in &instances[ir.entries.len()..] {
         cx.function(instance)?;
     }
-    cx.finish()
+    Ok(cx)
 }
 
 impl<'m> Cx<'m> {
@@ -210,7 +230,7 @@ impl<'m> Cx<'m> {
             if !has_waves && !has_gathers {
                 continue;
             }
-            let (found, apart) = uniformity::divergent_wave(self.ir, func, &mut known);
+            let (found, apart) = uniformity::divergent_wave(self.ir, func, self.group, &mut known);
             // The callers of a function that has steps but no wave operations are not examined.
             let is_entry = self.ir.entries.iter().any(|e| e.func == func);
             self.waves.steps_apart.insert(func, (is_entry || has_waves).then_some(apart));
@@ -231,7 +251,37 @@ impl<'m> Cx<'m> {
                 return Err(self.refuse(what, why, span));
             }
         }
+        self.waves.functions = known;
         Ok(())
+    }
+
+    /// A group-shared array that holds a value for each lane of each wave, if there is room for it.
+    pub(crate) fn wave_lanes(
+        &mut self,
+        ty: Handle<naga::Type>,
+        owner: Option<usize>,
+        number: usize,
+    ) -> Option<Handle<GlobalVariable>> {
+        if let Some(&found) = self.waves.lanes.get(&(ty, owner, number)) {
+            return Some(found);
+        }
+        let wave = self.array_of(ty, NonZeroU32::new(WAVE_LANES));
+        let all = self.array_of(wave, NonZeroU32::new(self.threads() / WAVE_LANES));
+        if !self.waves.in_place || self.shared_bytes().saturating_add(self.natural(all).0) > MOST_SHARED {
+            return None;
+        }
+        let name = self.names.unique("lane_values");
+        let var = self.variable(&name, AddressSpace::WorkGroup, all, None);
+        self.waves.lanes.insert((ty, owner, number), var);
+        Some(var)
+    }
+
+    /// The number of bytes of all group-shared variables.
+    fn shared_bytes(&mut self) -> u32 {
+        let globals = self.out.global_variables.iter();
+        let shared: Vec<_> =
+            globals.filter(|(_, g)| g.space == AddressSpace::WorkGroup).map(|(_, g)| g.ty).collect();
+        shared.into_iter().map(|ty| self.natural(ty).0).fold(0, u32::saturating_add)
     }
 
     /// The group-shared array that holds one value for each thread.
@@ -595,7 +645,8 @@ impl<'m> Cx<'m> {
         private.filter_map(|&g| Some((g, init(g)?))).collect()
     }
 
-    fn finish(self) -> Result<Built, Error> {
+    fn finish(mut self) -> Result<Built, Error> {
+        barriers::merge(&mut self.out);
         let mut validator = Validator::new(ValidationFlags::all(), capabilities(self.options.target));
         validator.subgroup_stages(naga::valid::ShaderStages::COMPUTE);
         validator.subgroup_operations(naga::valid::SubgroupOperationSet::all());

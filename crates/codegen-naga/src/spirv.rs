@@ -11,8 +11,8 @@
 //! Mesa's drivers unroll a loop of any size if its counter is the index of an array that has an element for each trip.
 //! Where loops nest, the copies multiply: of a perceptron's 32 by 32 products they make a thousand, and compiling does not
 //! end. So a loop that holds another one is marked not to be unrolled, and for a driver that is slow for such copies
-//! ([`crate::Options::inlines_slowly`]) also one whose copies would have many accesses to memory: lavapipe makes a loop
-//! over the lanes, and variables, of each number that is read or written.
+//! ([`crate::Options::inlines_slowly`]) also one that would have many copies, or whose copies would have several accesses to
+//! memory: lavapipe makes a loop over the lanes, and variables, of each number that is read or written.
 
 use naga::back::spv::{self, BindingInfo, ZeroInitializeWorkgroupMemoryMode as ZeroShared};
 use naga::proc::{BoundsCheckPolicies, BoundsCheckPolicy};
@@ -69,8 +69,7 @@ pub fn write_entry(built: &Built, entry: usize) -> Result<Vec<u32>, Error> {
 
 /// Completes a module of naga's writer: removes first values, and marks loops and operations on floats.
 fn finished(built: &Built, words: Vec<u32>) -> Vec<u32> {
-    let most = if built.inlines_slowly { MOST_COPIES } else { u64::MAX };
-    exact(&rolled(without_first_values(words), most))
+    exact(&rolled(without_first_values(words), built.inlines_slowly))
 }
 
 fn failed(error: spv::Error) -> Error {
@@ -151,8 +150,10 @@ const STORAGE_UNIFORM: u32 = 2;
 const STORAGE_WORKGROUP: u32 = 4;
 const STORAGE_BUFFER: u32 = 12;
 
-/// The most accesses to numbers in memory of all copies of a loop, for a driver that is slow for them.
-const MOST_COPIES: u64 = 64;
+/// The most accesses to numbers in memory of all copies of a loop, and the most copies, for a driver that is slow for
+/// them. It may also end a thread after a number of trips, so loops whose copies are cheap are left to it.
+const MOST_ACCESSES: u64 = 4;
+const MOST_COPIES: u32 = 31;
 
 /// A loop while its instructions are being read.
 struct Open {
@@ -168,9 +169,9 @@ struct Open {
     accesses: u64,
 }
 
-/// Marks with `DontUnroll` each loop that holds another loop, or calls a function that does, and each loop whose copies
-/// would have more than `most` accesses to numbers in memory.
-fn rolled(mut words: Vec<u32>, most: u64) -> Vec<u32> {
+/// Marks with `DontUnroll` each loop that holds another loop, or calls a function that does; for a driver that is slow for
+/// them, also loops with many copies.
+fn rolled(mut words: Vec<u32>, is_slow: bool) -> Vec<u32> {
     // The functions so far that have loops, and the accesses of each: callees precede callers.
     let mut with_loops: FxHashSet<u32> = FxHashSet::default();
     let mut of_functions: FxHashMap<u32, u64> = FxHashMap::default();
@@ -233,7 +234,9 @@ fn rolled(mut words: Vec<u32>, most: u64) -> Vec<u32> {
             *of_functions.entry(function).or_default() += accesses;
         }
         for done in open.drain(closed..) {
-            if done.accesses.saturating_mul(done.trips.unwrap_or(0).into()) > most {
+            let trips = done.trips.unwrap_or(0);
+            let accesses = done.accesses.saturating_mul(trips.into());
+            if is_slow && (accesses > MOST_ACCESSES || trips > MOST_COPIES) {
                 words[done.marks] |= DONT_UNROLL;
             }
         }

@@ -14,8 +14,30 @@ use crate::words::{Half, number_of_word, word_of_number};
 pub(crate) enum Spot<'s> {
     /// At a pointer.
     Typed(At),
-    /// In words, at the byte that an expression gives, and this number of bytes further.
-    Words(&'s Slot, Expr, u32),
+    /// In memory that is words.
+    Words(Bytes<'s>),
+}
+
+/// A place in memory that is words.
+#[derive(Clone, Copy)]
+pub(crate) struct Bytes<'s> {
+    pub(crate) slot: &'s Slot,
+    /// The number of a byte, and the power of two, at most 4, that is known to divide it.
+    pub(crate) at: Expr,
+    pub(crate) align: u32,
+    /// How many bytes further the place is.
+    pub(crate) by: u32,
+}
+
+impl<'s> Bytes<'s> {
+    pub(crate) fn further(self, by: u32) -> Bytes<'s> {
+        Bytes { by: self.by + by, ..self }
+    }
+
+    /// The power of two, at most 4, that is known to divide the number of the place's byte.
+    pub(crate) fn divisor(self) -> u32 {
+        self.align.min(1 << self.by.trailing_zeros().min(2))
+    }
 }
 
 impl Cx<'_> {
@@ -30,10 +52,8 @@ impl Cx<'_> {
     ) -> Res<Option<Expr>> {
         let is_list = matches!(self.ir.types[leaf], TypeData::Array(..) | TypeData::Vector(..));
         let why = match spot {
-            Spot::Words(slot, place, by) if !is_list => {
-                return self.transfer_words(code, (slot, place, by), leaf, value, span);
-            }
-            Spot::Words(..) => "it is in memory that is seen as bytes",
+            Spot::Words(bytes) if !is_list => return self.transfer_words(code, bytes, leaf, value, span),
+            Spot::Words(_) => "it is in memory that is seen as bytes",
             Spot::Typed(At { pointer, ty, .. }) => {
                 if ty == self.value_type(leaf, &[], span)? {
                     return Ok(code.load_or_store(pointer, value));
@@ -53,7 +73,7 @@ impl Cx<'_> {
             let part = value.map(|value| if is_one { value } else { code.part(value, k) });
             let spot = match spot {
                 Spot::Typed(at) => Spot::Typed(self.array_part(code, at, k)),
-                Spot::Words(slot, place, by) => Spot::Words(slot, place, by + k * bytes),
+                Spot::Words(place) => Spot::Words(place.further(k * bytes)),
             };
             parts.extend(self.transfer(code, spot, element, part, span)?);
         }
@@ -92,11 +112,11 @@ impl Cx<'_> {
         Some(code.binary(BinaryOperator::NotEqual, bits, zero))
     }
 
-    /// Transfers a number at byte `place + by` of memory that is words.
+    /// Transfers a number in memory that is words.
     fn transfer_words(
         &mut self,
         code: &mut Code,
-        (slot, place, by): (&Slot, Expr, u32),
+        at: Bytes<'_>,
         ty: Type,
         value: Option<Expr>,
         span: ir::Span,
@@ -109,25 +129,20 @@ impl Cx<'_> {
             ));
         };
         self.check_scalar(if s == Scalar::F64 { Scalar::U64 } else { s }, span)?;
-        let at = self.offset(code, place, by);
         let Some(value) = value else {
-            let word = self.load_word(code, slot, at);
-            let high = (s.bytes() == 8).then(|| {
-                let at = self.offset(code, place, by + 4);
-                self.load_word(code, slot, at)
-            });
+            let word = self.load_word(code, at, s.bytes());
+            let high = (s.bytes() == 8).then(|| self.load_word(code, at.further(4), 4));
             return Ok(Some(number_of_word(code, s, word, high)));
         };
         let low = word_of_number(code, s, value, Half::Low);
         if s.bytes() < 4 {
-            self.store_part(code, slot, at, low, s.bits())?;
+            self.store_part(code, at, low, s.bits())?;
             return Ok(None);
         }
-        self.store_word(code, slot, at, low, span);
+        self.store_word(code, at, low, span);
         if s.bytes() == 8 {
             let high = word_of_number(code, s, value, Half::High);
-            let at = self.offset(code, place, by + 4);
-            self.store_word(code, slot, at, high, span);
+            self.store_word(code, at.further(4), high, span);
         }
         Ok(None)
     }

@@ -3,31 +3,34 @@
 //! A wave operation goes through group-shared memory, with barriers that all threads of the group must reach.
 //! All threads reach them if every enclosing branch and loop depends only on values that are uniform:
 //! constants, uniforms, the group's ID, and the results of pure operations on these. Parameters and results
-//! of functions count as divergent. All other values are uniform: what varies is the least fixpoint.
+//! of functions count as divergent. All other values are uniform: what varies is the least fixpoint. A number that can
+//! only be zero, such as that of a wave in a group of 32 threads, is a constant.
 //!
 //! On the CPU the lanes of a wave proceed in lockstep after an atomic operation on group-shared memory (a
 //! *step* of the lanes). On devices they do so in uniform control flow; in divergent control flow, as in `if
 //! (…) InterlockedAdd(bins[k], 1)`, the device determines the order of the lanes.
 
 use cranelift_entity::EntitySet;
-use ir::analysis::Defs;
 use ir::analysis::flow::{Direction, Flow};
 use ir::analysis::points_to::direct_global;
+use ir::analysis::{Bounds, Defs};
 use ir::{Builtin, Func, Function, Inst, Module, Op, Region, Space, Span, Value};
 use rustc_hash::FxHashMap;
 
 /// Returns the location of the first wave operation in divergent control flow, if there is one, and the steps
-/// of lanes in divergent control flow.
+/// of lanes in divergent control flow, in groups of at most this size.
 pub(crate) fn divergent_wave(
     module: &Module,
     func: Func,
+    group: [u32; 3],
     known: &mut FxHashMap<Func, bool>,
 ) -> (Option<Span>, EntitySet<Inst>) {
     let f = &module.funcs[func];
     let mut varying = Flow::new(f, &|_| true);
     f.regions[f.body()].params.iter().for_each(|&v| varying.join(v, &true));
     let defs = Defs::of(f);
-    varying.settle(Direction::Forward, &mut |flow, inst| vary(module, f, &defs, flow, inst));
+    let bounds = Bounds::in_groups(&module.types, f, &defs, Some(group));
+    varying.settle(Direction::Forward, &mut |flow, inst| vary(module, f, (&defs, &bounds), flow, inst));
     let mut walk = Walk {
         module,
         f,
@@ -43,7 +46,13 @@ pub(crate) fn divergent_wave(
 }
 
 /// Marks the results of an instruction that may differ between threads.
-fn vary(module: &Module, f: &Function, defs: &Defs, flow: &mut Flow<bool>, inst: Inst) {
+fn vary(
+    module: &Module,
+    f: &Function,
+    (defs, bounds): (&Defs, &Bounds),
+    flow: &mut Flow<bool>,
+    inst: Inst,
+) {
     let data = &f.insts[inst];
     let any = |flow: &Flow<bool>| data.args.iter().any(|&v| *flow.get(v));
     let is_constant = |handle: Value| {
@@ -64,7 +73,8 @@ fn vary(module: &Module, f: &Function, defs: &Defs, flow: &mut Flow<bool>, inst:
         Op::BufferLoad(_) => any(flow) || !is_constant(data.args[0]),
         op => any(flow) || !op.is_pure(),
     };
-    data.results.iter().for_each(|&v| flow.join(v, &varies));
+    let is_zero = |v| bounds.upper(v) == Some(0);
+    data.results.iter().for_each(|&v| flow.join(v, &(varies && !is_zero(v))));
 }
 
 /// The gathers whose results are unused and that directly follow an atomic operation on group-shared memory.

@@ -8,7 +8,7 @@ use crate::access::Params;
 use crate::build::{Code, Expr};
 use crate::memory::{Access, Action, Res, Slot};
 use crate::module::Cx;
-use crate::transfer::Spot;
+use crate::transfer::{Bytes, Spot};
 
 impl Cx<'_> {
     pub(crate) fn raw_access(
@@ -34,6 +34,7 @@ impl Cx<'_> {
         let size_expr = code.u32(size);
         let from = code.binary(BinaryOperator::Multiply, index, size_expr);
         let mut place = code.binary(BinaryOperator::Add, at, from);
+        let mut align = access.align.min(divisor(size));
         // Either the whole element must be within the words, or its beginning and the leaf must be.
         let words = match slot.words {
             Some(n) => code.u32(n),
@@ -59,10 +60,12 @@ impl Cx<'_> {
             let n = code.u32(n);
             let below = code.binary(BinaryOperator::Less, k, n);
             inside = code.binary(BinaryOperator::LogicalAnd, inside, below);
+            align = align.min(divisor(stride as u32));
             let stride = code.u32(stride as u32);
             let by = code.binary(BinaryOperator::Multiply, k, stride);
             place = code.binary(BinaryOperator::Add, place, by);
         }
+        align = align.min(divisor(selection.fixed as u32));
         place = self.offset(&mut code, place, selection.fixed as u32);
         if !access.whole {
             inside = within(&mut code, place, inside, leaf);
@@ -71,7 +74,7 @@ impl Cx<'_> {
         let before = code.enter();
         match access.action {
             Action::Load | Action::Store => {
-                let spot = Spot::Words(slot, place, 0);
+                let spot = Spot::Words(Bytes { slot, at: place, align, by: 0 });
                 let loaded = self.transfer(&mut code, spot, access.leaf, values.first().copied(), span)?;
                 if loaded.is_some() {
                     code.ret(loaded);
@@ -104,7 +107,7 @@ impl Cx<'_> {
         code.element(all, index)
     }
 
-    pub(crate) fn offset(&mut self, code: &mut Code, place: Expr, by: u32) -> Expr {
+    fn offset(&mut self, code: &mut Code, place: Expr, by: u32) -> Expr {
         if by == 0 {
             return place;
         }
@@ -112,38 +115,47 @@ impl Cx<'_> {
         code.binary(BinaryOperator::Add, place, by)
     }
 
-    /// The 32 bits that begin at a byte, aligned or not.
-    pub(crate) fn load_word(&mut self, code: &mut Code, slot: &Slot, place: Expr) -> Expr {
-        let function = self.word_reader(slot);
-        code.value_of(function, &[place])
+    /// A word whose low `bytes` are those at a place, aligned or not.
+    pub(crate) fn load_word(&mut self, code: &mut Code, from: Bytes<'_>, bytes: u32) -> Expr {
+        let at = self.offset(code, from.at, from.by);
+        if from.divisor() < bytes.min(4) {
+            let function = self.word_reader(from.slot);
+            return code.value_of(function, &[at]);
+        }
+        let pointer = self.word_pointer(code, from.slot, at);
+        let word = code.load(pointer);
+        if from.divisor() == 4 {
+            return word;
+        }
+        let three = code.u32(3);
+        let byte = code.binary(BinaryOperator::And, at, three);
+        let shift = code.binary(BinaryOperator::ShiftLeft, byte, three);
+        code.binary(BinaryOperator::ShiftRight, word, shift)
     }
 
     /// Stores a whole word; an unaligned address is an error.
-    pub(crate) fn store_word(&mut self, code: &mut Code, slot: &Slot, at: Expr, word: Expr, span: ir::Span) {
-        let (three, zero) = (code.u32(3), code.u32(0));
-        let rest = code.binary(BinaryOperator::And, at, three);
-        let odd = code.binary(BinaryOperator::NotEqual, rest, zero);
-        let site = self.site("a store of a word to bytes that are not aligned to it".into(), span);
-        let report = self.report();
-        let site = code.u32(site);
-        code.when(odd, |c| {
-            c.run(report, vec![site]);
-        });
-        let pointer = self.word_pointer(code, slot, at);
+    pub(crate) fn store_word(&mut self, code: &mut Code, to: Bytes<'_>, word: Expr, span: ir::Span) {
+        let at = self.offset(code, to.at, to.by);
+        if to.divisor() < 4 {
+            let (three, zero) = (code.u32(3), code.u32(0));
+            let rest = code.binary(BinaryOperator::And, at, three);
+            let odd = code.binary(BinaryOperator::NotEqual, rest, zero);
+            let site = self.site("a store of a word to bytes that are not aligned to it".into(), span);
+            let report = self.report();
+            let site = code.u32(site);
+            code.when(odd, |c| {
+                c.run(report, vec![site]);
+            });
+        }
+        let pointer = self.word_pointer(code, to.slot, at);
         code.store(pointer, word);
     }
 
     /// Stores the low bits of a word atomically with respect to its other bits, which other threads may be
     /// writing.
-    pub(crate) fn store_part(
-        &mut self,
-        code: &mut Code,
-        slot: &Slot,
-        at: Expr,
-        bits: Expr,
-        width: u32,
-    ) -> Res {
-        let pointer = self.word_pointer(code, slot, at);
+    pub(crate) fn store_part(&mut self, code: &mut Code, to: Bytes<'_>, bits: Expr, width: u32) -> Res {
+        let at = self.offset(code, to.at, to.by);
+        let pointer = self.word_pointer(code, to.slot, at);
         // The byte within the word, and eight bits for each.
         let (last, log_of_bits) = (code.u32(3), code.u32(3));
         let byte = code.binary(BinaryOperator::And, at, last);
@@ -152,7 +164,7 @@ impl Cx<'_> {
         let mask = code.binary(BinaryOperator::ShiftLeft, mask, shift);
         let keep = code.unary(naga::UnaryOperator::BitwiseNot, mask);
         let bits = code.binary(BinaryOperator::ShiftLeft, bits, shift);
-        if slot.is_private {
+        if to.slot.is_private {
             let old = code.load(pointer);
             let kept = code.binary(BinaryOperator::And, old, keep);
             let new = code.binary(BinaryOperator::InclusiveOr, kept, bits);
@@ -165,6 +177,11 @@ impl Cx<'_> {
         }
         Ok(())
     }
+}
+
+/// The power of two, at most 4, that divides a number of bytes.
+fn divisor(bytes: u32) -> u32 {
+    1 << bytes.trailing_zeros().min(2)
 }
 
 /// The number that the low bits of a word represent; for 64 bits, `high` is the upper word.

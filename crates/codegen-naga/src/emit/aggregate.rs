@@ -1,9 +1,9 @@
 //! Emits operations on vectors, arrays and handles as values, and selections between values.
 
 use ir::{InstData, Op, Scalar, TypeData, Value};
-use naga::{BinaryOperator as Bin, Block};
+use naga::{BinaryOperator as Bin, Block, Literal};
 
-use super::{Buffer, Emitter, Held, Res};
+use super::{Buffer, Emitter, Held, Res, Row};
 use crate::build::Expr;
 use crate::plan::Base;
 
@@ -61,8 +61,7 @@ impl<'m> Emitter<'_, 'm> {
                     return self.set(result, e);
                 }
                 let k = self.code.u32(*k);
-                let e = self.element_of(data.args[0], k);
-                self.set(result, e)
+                self.element(data, k, None)
             }
             Op::Insert(k) => self.insert(data, *k),
             Op::Index => self.index_op(data),
@@ -200,7 +199,11 @@ impl<'m> Emitter<'_, 'm> {
     /// `a[i]`, which is zero out of range.
     fn index_op(&mut self, data: &'m InstData) -> Res {
         let (whole, result) = (data.args[0], data.results[0]);
-        self.read[whole] += 1;
+        let is_stack = matches!(self.types[self.ty(whole)], TypeData::Stack(_));
+        let is_held = matches!(self.values[whole], Held::Place(_) | Held::Row(_));
+        if is_stack || !is_held || !self.is_row(result) {
+            self.count_read(whole);
+        }
         if let Held::Buffers(buffers) = self.values[whole].clone() {
             let i = self.index(data.args[1]);
             let set = self.bases_of(result);
@@ -208,13 +211,13 @@ impl<'m> Emitter<'_, 'm> {
             self.values[result] = Held::Buffer(held);
             return Ok(());
         }
-        if let TypeData::Stack(_) = self.types[self.ty(whole)] {
+        if is_stack {
             return self.index_stack(data);
         }
         let n = self.length(self.ty(whole));
         let i = self.index(data.args[1]);
         let known = self.bounds.upper(data.args[1]).is_some_and(|most| most < n as u64);
-        if let Some(naga::Literal::U32(k)) = self.code.literal_of(i)
+        if let Some(Literal::U32(k)) = self.code.literal_of(i)
             && k >= n
         {
             let ty = self.naga_type(result, data.span)?;
@@ -223,23 +226,63 @@ impl<'m> Emitter<'_, 'm> {
         }
         if !self.is_array(self.ty(whole)) && n == 1 {
             let x = self.get(whole);
-            let e = self.or_zero(result, i, n, known, x, data)?;
+            let inside = if known { None } else { Some(self.below(i, n)) };
+            let e = self.or_zero(result, inside, x, data)?;
             return self.set(result, e);
         }
         let at = if known { i } else { self.clamp(i, n) };
-        let x = self.element_of(whole, at);
-        let e = self.or_zero(result, i, n, known, x, data)?;
+        let inside = if known { None } else { Some(self.below(i, n)) };
+        self.element(data, at, inside)
+    }
+
+    /// An element at an index in range, or zero unless `inside`.
+    fn element(&mut self, data: &'m InstData, at: Expr, mut inside: Option<Expr>) -> Res {
+        let (whole, result) = (data.args[0], data.results[0]);
+        let place = match self.values[whole] {
+            Held::Place(place) => place,
+            Held::Row(Row { place, inside: row, .. }) => {
+                inside = match (row, inside) {
+                    (Some(row), Some(inside)) => Some(self.code.binary(Bin::LogicalAnd, row, inside)),
+                    (row, inside) => row.or(inside),
+                };
+                place
+            }
+            _ => {
+                let value = self.get(whole);
+                let x = self.code.element(value, at);
+                let e = self.or_zero(result, inside, x, data)?;
+                return self.set(result, e);
+            }
+        };
+        let place = self.code.element(place, at);
+        if self.is_row(result) {
+            self.values[result] = Held::Row(Row { place, inside, of: whole });
+            return Ok(());
+        }
+        let x = self.code.load(place);
+        let e = self.or_zero(result, inside, x, data)?;
         self.set(result, e)
     }
 
-    /// An element at an index in range.
-    fn element_of(&mut self, whole: Value, at: Expr) -> Expr {
-        if let Held::Place(place) = self.values[whole] {
-            let part = self.code.element(place, at);
-            return self.code.load(part);
+    /// Returns true for an array that is only indexed: as an element of an array, it need not be copied first.
+    fn is_row(&self, v: Value) -> bool {
+        self.is_array(self.ty(v)) && self.reads[v] == self.uses[v] && !self.holds_buffers(v)
+    }
+
+    /// Notes that an array has been indexed once more; if that was the last time for a row, so has been the array
+    /// that it is in.
+    fn count_read(&mut self, whole: Value) {
+        self.read[whole] += 1;
+        if self.read[whole] == self.uses[whole]
+            && let Held::Row(Row { of, .. }) = self.values[whole]
+        {
+            self.count_read(of);
         }
-        let value = self.get(whole);
-        self.code.element(value, at)
+    }
+
+    fn below(&mut self, i: Expr, n: u32) -> Expr {
+        let n = self.code.u32(n);
+        self.code.binary(Bin::Less, i, n)
     }
 
     /// The index, or the last valid index if it is too large.
@@ -248,22 +291,12 @@ impl<'m> Emitter<'_, 'm> {
         self.code.math(naga::MathFunction::Min, &[i, last])
     }
 
-    /// `i < n ? x : 0`
-    fn or_zero(
-        &mut self,
-        result: Value,
-        i: Expr,
-        n: u32,
-        known: bool,
-        x: Expr,
-        data: &InstData,
-    ) -> Res<Expr> {
-        if known {
-            return Ok(x);
+    /// `inside ? x : 0`
+    fn or_zero(&mut self, result: Value, inside: Option<Expr>, x: Expr, data: &InstData) -> Res<Expr> {
+        match inside {
+            Some(inside) => self.select_value(result, inside, x, None, data),
+            None => Ok(x),
         }
-        let n = self.code.u32(n);
-        let inside = self.code.binary(Bin::Less, i, n);
-        self.select_value(result, inside, x, None, data)
     }
 
     /// `c ? x : y`, with zero for `y` if it is `None`, for values of any type made of numbers.

@@ -57,12 +57,25 @@ pub(crate) enum Held {
     Expr(Expr),
     /// A variable that is not written while the value is alive.
     Place(Expr),
+    /// An array in an array that is held as a place, if it is only indexed.
+    Row(Row),
     /// A cell's variable.
     Cell(Expr),
     /// A handle.
     Buffer(Buffer),
     /// An array of handles.
     Buffers(Vec<Buffer>),
+}
+
+/// An element, itself an array, of an array that is held as a place.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Row {
+    /// Where it is.
+    place: Expr,
+    /// False where an index is out of range, and the element therefore zero.
+    inside: Option<Expr>,
+    /// The array that it is in.
+    of: Value,
 }
 
 /// Emits one instance of a function.
@@ -100,7 +113,9 @@ pub(crate) struct Emitter<'a, 'm> {
     /// The number of times that each array has been indexed so far.
     read: SecondaryMap<Value, u32>,
     /// The variables of arrays that are only indexed.
-    temporaries: Vec<Temporary>,
+    temporaries: Vec<Temporary<Expr>>,
+    /// The group-shared arrays of values of lanes; their types are those of a lane's value.
+    gathered: Vec<Temporary<Handle<naga::GlobalVariable>>>,
     /// 64-bit integers whose low half suffices.
     narrow: EntitySet<Value>,
     /// Floats widened only to be printed: the unwidened values are printed.
@@ -109,9 +124,10 @@ pub(crate) struct Emitter<'a, 'm> {
 }
 
 /// The variable of an array that is only indexed.
-struct Temporary {
+#[derive(Clone, Copy)]
+struct Temporary<Place> {
     ty: Handle<naga::Type>,
-    place: Expr,
+    place: Place,
     /// The array that it holds, and the innermost loop around that.
     owner: Value,
     within: Option<u32>,
@@ -167,6 +183,7 @@ impl<'a, 'm> Emitter<'a, 'm> {
             loops: (Vec::new(), 0),
             read: SecondaryMap::new(),
             temporaries: Vec::new(),
+            gathered: Vec::new(),
             narrow,
             printed,
             role: Role::Function,
@@ -212,19 +229,27 @@ impl<'a, 'm> Emitter<'a, 'm> {
             return self.variable(v, self.f.ty(v));
         }
         let ty = self.naga_type(v, self.f.span)?;
-        let (open, within) = (&self.loops.0, self.loops.0.last().copied());
-        let is_over = |t: &Temporary| {
-            let is_closed = t.within.is_some_and(|number| !open.contains(&number));
-            self.read[t.owner] == self.uses[t.owner] && (t.within == within || is_closed)
-        };
-        if let Some(k) = self.temporaries.iter().position(|t| t.ty == ty && is_over(t)) {
-            let found = &mut self.temporaries[k];
-            (found.owner, found.within) = (v, within);
-            return Ok(found.place);
+        if let Some(k) = self.free_temporary(&self.temporaries, ty) {
+            self.temporaries[k] = self.temporary_of(v, ty, self.temporaries[k].place);
+            return Ok(self.temporaries[k].place);
         }
         let place = self.variable(v, self.f.ty(v))?;
-        self.temporaries.push(Temporary { ty, place, owner: v, within });
+        let made = self.temporary_of(v, ty, place);
+        self.temporaries.push(made);
         Ok(place)
+    }
+
+    /// The number of a variable of a type that can hold another array.
+    fn free_temporary<P>(&self, all: &[Temporary<P>], ty: Handle<naga::Type>) -> Option<usize> {
+        let (open, within) = (&self.loops.0, self.loops.0.last().copied());
+        all.iter().position(|t| {
+            let is_closed = t.within.is_some_and(|number| !open.contains(&number));
+            t.ty == ty && self.read[t.owner] == self.uses[t.owner] && (t.within == within || is_closed)
+        })
+    }
+
+    fn temporary_of<P>(&self, owner: Value, ty: Handle<naga::Type>, place: P) -> Temporary<P> {
+        Temporary { ty, place, owner, within: self.loops.0.last().copied() }
     }
 
     /// Emits the body of a loop.

@@ -10,6 +10,8 @@ use naga::{
     AddressSpace, Barrier, BinaryOperator as Bin, Expression, GlobalVariable, Handle, Statement, TypeInner,
 };
 
+use rustc_hash::FxHashSet;
+
 use super::{Emitter, Res, Role};
 use crate::Target;
 use crate::build::Expr;
@@ -29,7 +31,8 @@ impl Cx<'_> {
         }
         let variables = self.out.global_variables.iter();
         let shared = variables.filter(|(_, data)| data.space == AddressSpace::WorkGroup);
-        let read = shared.filter(|(var, _)| !self.waves.values.values().any(|own| own == var));
+        let own: FxHashSet<_> = self.waves.values.values().chain(self.waves.lanes.values()).collect();
+        let read = shared.filter(|(var, _)| !own.contains(var));
         read.map(|(var, data)| (var, data.ty)).collect()
     }
 }

@@ -178,7 +178,10 @@ impl<'m> Emitter<'_, 'm> {
         }
         let def = self.bounds.def(args[0]).map(|def| &self.f.insts[def].op);
         let whole = matches!(def, Some(Op::BufferCast(Rest::Dropped)));
-        let access = Access { bases: buffer.bases.clone(), element, path: path.clone(), whole, leaf, action };
+        let at = buffer.at.unwrap_or_else(|| self.code.u32(0));
+        let align = if raw { self.code.divisor(at) } else { 4 };
+        let (bases, path) = (buffer.bases.clone(), path.clone());
+        let access = Access { bases, element, path, whole, align, leaf, action };
         let function = self.cx.access(&access, data.span)?;
         let mut arguments = Vec::new();
         if buffer.bases.len() > 1 {
@@ -195,10 +198,6 @@ impl<'m> Emitter<'_, 'm> {
             index = self.code.math(naga::MathFunction::Min, &[index, far]);
         }
         if raw {
-            let at = match buffer.at {
-                Some(at) => at,
-                None => self.code.u32(0),
-            };
             arguments.push(at);
         } else if let Some(at) = buffer.at {
             index = self.code.binary(Bin::Add, index, at);
