@@ -4,7 +4,8 @@
 //! All threads reach them if every enclosing branch and loop depends only on values that are uniform:
 //! constants, uniforms, the group's ID, and the results of pure operations on these. Parameters and results
 //! of functions count as divergent. All other values are uniform: what varies is the least fixpoint. A number that can
-//! only be zero, such as that of a wave in a group of 32 threads, is a constant.
+//! only be zero, such as that of a wave in a group of 32 threads, is a constant, and so is a comparison of a number with
+//! one beyond its bounds.
 //!
 //! On the CPU the lanes of a wave proceed in lockstep after an atomic operation on group-shared memory (a
 //! *step* of the lanes). On devices they do so in uniform control flow; in divergent control flow, as in `if
@@ -46,13 +47,7 @@ pub(crate) fn divergent_wave(
 }
 
 /// Marks the results of an instruction that may differ between threads.
-fn vary(
-    module: &Module,
-    f: &Function,
-    (defs, bounds): (&Defs, &Bounds),
-    flow: &mut Flow<bool>,
-    inst: Inst,
-) {
+fn vary(module: &Module, f: &Function, (defs, bounds): (&Defs, &Bounds), flow: &mut Flow<bool>, inst: Inst) {
     let data = &f.insts[inst];
     let any = |flow: &Flow<bool>| data.args.iter().any(|&v| *flow.get(v));
     let is_constant = |handle: Value| {
@@ -73,8 +68,22 @@ fn vary(
         Op::BufferLoad(_) => any(flow) || !is_constant(data.args[0]),
         op => any(flow) || !op.is_pure(),
     };
-    let is_zero = |v| bounds.upper(v) == Some(0);
-    data.results.iter().for_each(|&v| flow.join(v, &(varies && !is_zero(v))));
+    let constant = |v: Value| {
+        let (s, bits) = defs.scalar(&module.types, f, v)?;
+        if s.is_signed_int() {
+            u64::try_from(ir::scalar::to_i64(s, bits)).ok()
+        } else {
+            (!s.is_float()).then_some(bits)
+        }
+    };
+    let is_below =
+        |a: Value, b: Value, more: u64| constant(b).is_some_and(|b| bounds.below(a, b.saturating_add(more)));
+    let is_known = match (&data.op, &data.args[..]) {
+        (Op::Lt | Op::Ge, &[a, b]) => is_below(a, b, 0) || is_below(b, a, 1),
+        (Op::Le | Op::Gt, &[a, b]) => is_below(a, b, 1) || is_below(b, a, 0),
+        (_, _) => data.results.iter().all(|&v| bounds.upper(v) == Some(0)),
+    };
+    data.results.iter().for_each(|&v| flow.join(v, &(varies && !is_known)));
 }
 
 /// The gathers whose results are unused and that directly follow an atomic operation on group-shared memory.
