@@ -4,7 +4,7 @@
 use check::tables::{Callable, DiffOp, FuncRef, Meaning};
 use check::types::TyKind;
 use check::{Direction, ModuleId};
-use syntax::ast::{DeclKind, ExprKind, StmtKind};
+use syntax::ast::{DeclKind, ExprKind, StmtKind, UNROLLED};
 use syntax::{DeclId, ExprId, Span};
 
 use crate::Analysis;
@@ -297,10 +297,9 @@ impl Analysis {
             .filter(|s| is_loop(&s.kind))
             .min_by_key(|s| s.span.end - s.span.start)?;
         let (span, body) = (found.span, loop_body(&found.kind)?);
-        let is_bounded = found
-            .attributes
-            .iter()
-            .any(|a| matches!(self.program.ast.name(a.name), "MaxIters" | "ForceUnroll" | "unroll"));
+        let is_bounded = found.attributes.iter().any(|a| {
+            matches!(self.program.ast.name(a.name), "MaxIters" | "ForceUnroll" | "unroll" | UNROLLED)
+        });
         // Only at the head of the loop: inside, the action would be everywhere.
         let head_end = match found.kind {
             StmtKind::DoWhile { .. } => span.start + 2,

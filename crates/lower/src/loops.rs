@@ -8,7 +8,7 @@
 use check::tables::Meaning;
 use check::types::TyKind;
 use ir::{Checkpoint, LoopInfo, Op, Region, Scalar, Value};
-use syntax::ast::{Attribute, BinaryOp, DeclKind, ExprKind, Modifiers, StmtKind};
+use syntax::ast::{Attribute, BinaryOp, DeclKind, ExprKind, Modifiers, StmtKind, UNROLLED};
 use syntax::{DeclId, ExprId, StmtId};
 
 use crate::body::{Body, Flow, Name, Slot, Target};
@@ -63,7 +63,7 @@ impl Body<'_, '_, '_> {
         for attribute in self.lw.program.ast.stmts[stmt].attributes.clone() {
             match self.lw.program.ast.name(attribute.name) {
                 "MaxIters" => info.max_iters = self.number_in(&attribute),
-                "ForceUnroll" => info.unroll = true,
+                "ForceUnroll" | UNROLLED => info.unroll = true,
                 "Checkpoint" if attribute.args.is_empty() => info.checkpoint = Some(Checkpoint::Root),
                 "Checkpoint" => info.checkpoint = self.positive_in(&attribute).map(Checkpoint::Every),
                 "CheckpointStates" => info.checkpoint = self.positive_in(&attribute).map(Checkpoint::States),

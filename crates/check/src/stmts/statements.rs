@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use syntax::ast::{Case, DeclKind, Stmt, StmtKind};
+use syntax::ast::{Case, DeclKind, ExprKind, Stmt, StmtKind, UNROLLED};
 use syntax::{DeclId, Diagnostic, ExprId, StmtId, keywords as kw};
 
 use crate::exprs::infer::Checker;
@@ -202,7 +202,11 @@ impl Checker<'_> {
                 init.into_iter().for_each(|init| self.statement_in(init, depth));
                 cond.into_iter().for_each(|cond| self.infer_condition(cond));
                 step.into_iter().for_each(|step| self.expression_statement(step));
-                self.loop_body(body);
+                if attributes.iter().any(|a| self.p.ast.name(a.name) == UNROLLED) {
+                    self.unrolled(init, cond, body);
+                } else {
+                    self.loop_body(body);
+                }
                 self.locals.truncate(depth);
             }
             StmtKind::While { cond, body } => {
@@ -297,6 +301,27 @@ impl Checker<'_> {
             let warning = Diagnostic::warning("E30058", self.span(expr), "the result of '==' is not used");
             self.p.report(warning.help("did you mean '='?"));
         }
+    }
+
+    /// Checks the bounds of a `$for`, which are constants, and its body, whose copies no `break` or `continue` leaves.
+    fn unrolled(&mut self, init: Option<StmtId>, cond: Option<ExprId>, body: StmtId) {
+        let first = init.and_then(|init| match &self.p.ast.stmts[init].kind {
+            StmtKind::Decl(decls) => match self.p.ast.decls[*decls.first()?].kind {
+                DeclKind::Var { init, .. } => init,
+                _ => None,
+            },
+            _ => None,
+        });
+        let end = cond.and_then(|cond| match self.p.ast.exprs[cond].kind {
+            ExprKind::Binary(_, _, end) => Some(end),
+            _ => None,
+        });
+        for bound in [first, end].into_iter().flatten() {
+            self.val_of(bound);
+        }
+        let around = (std::mem::take(&mut self.n_loops), std::mem::take(&mut self.n_switches));
+        self.statement(body);
+        (self.n_loops, self.n_switches) = around;
     }
 
     fn loop_body(&mut self, body: StmtId) {

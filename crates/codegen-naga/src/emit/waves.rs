@@ -2,11 +2,12 @@
 //!
 //! A device's subgroups may have another size and another order, and all lanes must receive the value of each
 //! lane at once. Lanes therefore exchange values through group-shared memory: each lane writes its value and,
-//! after a barrier, reads those of its wave. Control flow is known to be uniform across the group at this
-//! point (`uniformity`), so every thread that belongs to the wave takes part.
+//! after a barrier, reads those of its wave, where they are or, without room for that, in a copy. Control flow is
+//! known to be uniform across the group at this point (`uniformity`), so every thread that belongs to the wave
+//! takes part.
 //!
-//! Where a device has subgroups of 32 lanes, or a group is a row of no more threads than they have lanes, 32-bit
-//! numbers are read from the other lanes directly. Each entry point begins with a test that the subgroup's
+//! Where a device has subgroups of 32 lanes, or a group is a row of no more threads than they have lanes, numbers
+//! and vectors are read from the other lanes directly. Each entry point begins with a test that the subgroup's
 //! lanes are those of the wave, and each exchange tests that all lanes have arrived; if a test fails, the run
 //! reports it.
 

@@ -2,6 +2,9 @@
 
 use super::*;
 
+/// The attribute of a loop that was written with `$for`.
+pub const UNROLLED: &str = "$for";
+
 /// A statement and its location.
 #[derive(Clone, Debug)]
 pub struct Stmt {

@@ -32,8 +32,8 @@ impl Parser<'_> {
             self.declaration_statement()
         } else {
             if self.is(T::Dollar) {
-                // `$for` is a loop that is unrolled.
-                let name = self.ast.symbols.intern("ForceUnroll");
+                // `$for` is a loop that is unrolled, between bounds that are constants.
+                let name = self.ast.symbols.intern(UNROLLED);
                 attributes.push(Attribute { name, args: Vec::new(), span: self.span() });
             }
             self.plain_statement()
