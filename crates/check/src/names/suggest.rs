@@ -1,6 +1,6 @@
 //! Suggests names that the user may have meant.
 
-use syntax::ast::{Attribute, UNROLLED};
+use syntax::ast::Attribute;
 use syntax::spelling::nearest;
 use syntax::{DeclId, Diagnostic};
 
@@ -48,7 +48,6 @@ impl Program {
         let in_any_case = ["numthreads", "shader"].iter().any(|known| name.eq_ignore_ascii_case(known));
         if in_any_case
             || name.starts_with("__")
-            || name == UNROLLED
             || ATTRIBUTES.split(' ').chain(OTHERS.split(' ')).any(|known| known == name)
         {
             return;

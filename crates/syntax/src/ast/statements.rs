@@ -3,7 +3,7 @@
 use super::*;
 
 /// The attribute of a loop that was written with `$for`.
-pub const UNROLLED: &str = "$for";
+pub const UNROLLED: &str = "__unrolled";
 
 /// A statement and its location.
 #[derive(Clone, Debug)]
