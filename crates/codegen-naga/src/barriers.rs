@@ -36,7 +36,7 @@ enum Memory {
     Shared(Handle<GlobalVariable>),
 }
 
-/// What a piece of code does to the memory that threads share.
+/// The effect of a piece of code on the memory that threads share.
 #[derive(Clone, Debug, Default)]
 struct Effect {
     reads: FxHashSet<Memory>,
@@ -60,6 +60,19 @@ impl Effect {
         self.is_unknown |= other.is_unknown;
         self.jumps |= other.jumps;
         self.returns |= other.returns;
+    }
+
+    /// Leaves what a barrier does not order.
+    fn order(&mut self, barrier: Barrier) {
+        if std::mem::take(&mut self.is_unknown) && !barrier.contains(Barrier::STORAGE) {
+            self.reads.insert(Memory::Storage);
+            self.writes.insert(Memory::Storage);
+        }
+        // There is no barrier of storage alone.
+        let is_left = |memory: &Memory| *memory == Memory::Storage && !barrier.contains(Barrier::STORAGE);
+        self.reads.retain(is_left);
+        self.writes.retain(is_left);
+        (self.jumps, self.returns) = (false, false);
     }
 
     /// Returns true if accesses of the first effect must not be ordered behind those of the second one.
@@ -101,9 +114,14 @@ struct Open {
 
 impl Open {
     fn act(&mut self, effect: &Effect) {
-        if self.pending.is_some() && self.before.conflicts_with(effect) {
+        if let Some(at) = self.pending.filter(|_| self.before.conflicts_with(effect)) {
             self.pending = None;
-            self.before = std::mem::take(&mut self.behind);
+            // Memory that the barrier does not wait for is as it was.
+            if let Some(Statement::ControlBarrier(barrier)) = self.statements[at] {
+                self.before.order(barrier);
+            }
+            let behind = std::mem::take(&mut self.behind);
+            self.before.add(&behind);
         }
         match self.pending {
             Some(_) => self.behind.add(effect),
@@ -173,15 +191,12 @@ impl Walk<'_> {
             }
             Statement::Emit(range) => {
                 for handle in range.clone() {
-                    match self.expressions[handle] {
-                        Expression::Load { pointer } => effect.reads.extend(self.memory(pointer)),
-                        Expression::ImageLoad { .. } => _ = effect.reads.insert(Memory::Storage),
-                        _ => {}
+                    if let Expression::Load { pointer } = self.expressions[handle] {
+                        effect.reads.extend(self.memory(pointer));
                     }
                 }
             }
-            Statement::Store { pointer, .. } => effect.writes.extend(self.memory(*pointer)),
-            Statement::Atomic { pointer, .. } => {
+            Statement::Store { pointer, .. } | Statement::Atomic { pointer, .. } => {
                 effect.writes.extend(self.memory(*pointer));
             }
             Statement::Call { function, .. } => match self.callees.get(function) {
@@ -203,7 +218,7 @@ impl Walk<'_> {
                 Expression::GlobalVariable(var) => {
                     return match self.globals[var].space {
                         AddressSpace::WorkGroup => Some(Memory::Shared(var)),
-                        AddressSpace::Storage { .. } | AddressSpace::Handle => Some(Memory::Storage),
+                        AddressSpace::Storage { .. } => Some(Memory::Storage),
                         _ => None,
                     };
                 }

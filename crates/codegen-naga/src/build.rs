@@ -10,6 +10,8 @@ use naga::{
 };
 use rustc_hash::FxHashMap;
 
+use crate::words::divisor;
+
 /// An expression of the function.
 pub(crate) type Expr = Handle<Expression>;
 
@@ -201,13 +203,18 @@ impl Code {
         }
     }
 
-    /// A power of two, at most 4, that divides an unsigned number: its literals are all that is known.
+    /// A power of two, at most 4, that divides an unsigned number: its literals are all that is known, and of an
+    /// expression that is too deep, in which one operand may occur any number of times, nothing.
     pub(crate) fn divisor(&self, expr: Expr) -> u32 {
-        let of_literal = |n: u32| 1 << n.trailing_zeros().min(2);
+        self.divisor_at(expr, DEEP)
+    }
+
+    fn divisor_at(&self, expr: Expr, depth: u8) -> u32 {
+        let Some(depth) = depth.checked_sub(1) else { return 1 };
         match self.func.expressions[expr] {
-            Expression::Literal(Literal::U32(n)) => of_literal(n),
+            Expression::Literal(Literal::U32(n)) => divisor(n),
             Expression::Binary { op, left, right } => {
-                let (a, b) = (self.divisor(left), self.divisor(right));
+                let (a, b) = (self.divisor_at(left, depth), self.divisor_at(right, depth));
                 match op {
                     BinaryOperator::Add | BinaryOperator::Subtract | BinaryOperator::InclusiveOr => a.min(b),
                     BinaryOperator::And => a.max(b),
@@ -219,7 +226,9 @@ impl Code {
                     _ => 1,
                 }
             }
-            Expression::Select { accept, reject, .. } => self.divisor(accept).min(self.divisor(reject)),
+            Expression::Select { accept, reject, .. } => {
+                self.divisor_at(accept, depth).min(self.divisor_at(reject, depth))
+            }
             _ => 1,
         }
     }

@@ -120,7 +120,7 @@ pub(crate) struct Waves {
     /// Group-shared arrays of a value for each lane of each wave, which stay there while they are read: by type, by the
     /// instance of a function if they outlast its calls, and by number.
     pub(crate) lanes: FxHashMap<(Handle<naga::Type>, Option<usize>, usize), Handle<GlobalVariable>>,
-    /// Whether a function has operations of waves, or calls one that does.
+    /// Functions, each with true if it has operations of waves, or calls one that does.
     pub(crate) functions: FxHashMap<Func, bool>,
     /// For functions with lockstep steps, those steps that are in divergent control flow; `None` if all steps
     /// must be taken to be.

@@ -7,7 +7,7 @@ use naga::{BinaryOperator, ScalarKind, TypeInner};
 use crate::build::{Code, Expr};
 use crate::memory::{At, Res, Slot};
 use crate::module::Cx;
-use crate::words::{Half, number_of_word, word_of_number};
+use crate::words::{Half, divisor, number_of_word, word_of_number};
 
 /// Where a value lies.
 #[derive(Clone, Copy)]
@@ -36,7 +36,7 @@ impl<'s> Bytes<'s> {
 
     /// The power of two, at most 4, that is known to divide the number of the place's byte.
     pub(crate) fn divisor(self) -> u32 {
-        self.align.min(1 << self.by.trailing_zeros().min(2))
+        self.align.min(divisor(self.by))
     }
 }
 

@@ -12,11 +12,13 @@
 //! (…) InterlockedAdd(bins[k], 1)`, the device determines the order of the lanes.
 
 use cranelift_entity::EntitySet;
+use ir::analysis::Defs;
 use ir::analysis::flow::{Direction, Flow};
 use ir::analysis::points_to::direct_global;
-use ir::analysis::{Bounds, Defs};
 use ir::{Builtin, Func, Function, Inst, Module, Op, Region, Space, Span, Value};
 use rustc_hash::FxHashMap;
+
+use crate::bounds::Bounds;
 
 /// Returns the location of the first wave operation in divergent control flow, if there is one, and the steps
 /// of lanes in divergent control flow, in groups of at most this size.
@@ -30,7 +32,7 @@ pub(crate) fn divergent_wave(
     let mut varying = Flow::new(f, &|_| true);
     f.regions[f.body()].params.iter().for_each(|&v| varying.join(v, &true));
     let defs = Defs::of(f);
-    let bounds = Bounds::in_groups(&module.types, f, &defs, Some(group));
+    let bounds = Bounds::new(&module.types, f, group);
     varying.settle(Direction::Forward, &mut |flow, inst| vary(module, f, (&defs, &bounds), flow, inst));
     let mut walk = Walk {
         module,
@@ -47,7 +49,13 @@ pub(crate) fn divergent_wave(
 }
 
 /// Marks the results of an instruction that may differ between threads.
-fn vary(module: &Module, f: &Function, (defs, bounds): (&Defs, &Bounds), flow: &mut Flow<bool>, inst: Inst) {
+fn vary(
+    module: &Module,
+    f: &Function,
+    (defs, bounds): (&Defs, &Bounds<'_>),
+    flow: &mut Flow<bool>,
+    inst: Inst,
+) {
     let data = &f.insts[inst];
     let any = |flow: &Flow<bool>| data.args.iter().any(|&v| *flow.get(v));
     let is_constant = |handle: Value| {
@@ -68,16 +76,10 @@ fn vary(module: &Module, f: &Function, (defs, bounds): (&Defs, &Bounds), flow: &
         Op::BufferLoad(_) => any(flow) || !is_constant(data.args[0]),
         op => any(flow) || !op.is_pure(),
     };
-    let constant = |v: Value| {
-        let (s, bits) = defs.scalar(&module.types, f, v)?;
-        if s.is_signed_int() {
-            u64::try_from(ir::scalar::to_i64(s, bits)).ok()
-        } else {
-            (!s.is_float()).then_some(bits)
-        }
+    let is_below = |a: Value, b: Value, more: u64| {
+        let end = bounds.constant(b).and_then(|b| u64::try_from(b).ok());
+        end.is_some_and(|end| bounds.upper(a).is_some_and(|most| most < end.saturating_add(more)))
     };
-    let is_below =
-        |a: Value, b: Value, more: u64| constant(b).is_some_and(|b| bounds.below(a, b.saturating_add(more)));
     let is_known = match (&data.op, &data.args[..]) {
         (Op::Lt | Op::Ge, &[a, b]) => is_below(a, b, 0) || is_below(b, a, 1),
         (Op::Le | Op::Gt, &[a, b]) => is_below(a, b, 1) || is_below(b, a, 0),

@@ -180,7 +180,7 @@ impl Cx<'_> {
 }
 
 /// The power of two, at most 4, that divides a number of bytes.
-fn divisor(bytes: u32) -> u32 {
+pub(crate) fn divisor(bytes: u32) -> u32 {
     1 << bytes.trailing_zeros().min(2)
 }
 

@@ -61,7 +61,7 @@ impl<'m> Emitter<'_, 'm> {
             let lanes = if is_full { self.shared_lanes(values, ty)? } else { None };
             match lanes {
                 Some(lanes) => self.gather_in_place(data, lanes, index)?,
-                None => self.gather_copies(data, ty, index, n)?,
+                None => self.gather_copies(data, ty, (index, first, n))?,
             }
         }
         let here = self.lanes_here(n, first);
@@ -91,12 +91,15 @@ impl<'m> Emitter<'_, 'm> {
     }
 
     /// Copies the values of all lanes to a variable of the thread, by way of an array that all gathers share; those of
-    /// lanes that do not exist are zero.
-    fn gather_copies(&mut self, data: &'m InstData, ty: Handle<naga::Type>, index: Expr, n: Expr) -> Res {
+    /// lanes that do not exist are zero. The numbers are those of the thread, of its wave's first one, and of all.
+    fn gather_copies(
+        &mut self,
+        data: &'m InstData,
+        ty: Handle<naga::Type>,
+        (index, first, n): (Expr, Expr, Expr),
+    ) -> Res {
         let (value, values) = (data.args[0], data.results[0]);
         let shared = self.cx.wave_values(ty);
-        let first = self.code.u32(!(WAVE_LANES - 1));
-        let first = self.code.binary(Bin::And, index, first);
         let own = self.code.expr(Expression::GlobalVariable(shared));
         let own = self.code.element(own, index);
         self.store_value(own, value)?;
