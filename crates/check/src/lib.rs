@@ -29,6 +29,7 @@ mod generics;
 mod lints;
 mod made;
 mod names;
+mod paged;
 pub mod program;
 mod queries;
 mod rules;
@@ -44,6 +45,7 @@ pub use derivatives::listing::{How, Witnessed};
 pub use derivatives::pullback::HalfOf;
 pub use facts::Extent;
 pub use names::modules::{ModuleLoader, NoModules};
+pub use paged::PagedMap;
 pub use program::Program;
 pub use signature::{
     Accessors, Applied, Derivatives, DiffFieldTarget, Direction, Level, ParamSig, Resolved, Role, Signature,

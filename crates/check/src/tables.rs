@@ -12,6 +12,7 @@ use smallvec::SmallVec;
 use syntax::ast::{BinaryOp, PackPart, SizeOfKind, UnaryOp};
 use syntax::{DeclId, ExprId, StmtId};
 
+use crate::paged::PagedMap;
 use crate::types::{Args, GenericArg, Ty, Val};
 use crate::view::ModuleId;
 
@@ -21,7 +22,7 @@ pub use syntax::ast::DiffOp;
 #[derive(Clone, Debug, Default)]
 pub struct Tables {
     /// Information on each checked expression.
-    pub exprs: SecondaryMap<ExprId, ExprInfo>,
+    pub exprs: PagedMap<ExprId, ExprInfo>,
     /// The type of each checked variable, field, parameter, property, alias, enum case.
     pub decl_types: SecondaryMap<DeclId, Option<Ty>>,
     /// The expressions whose values the checked `__intrinsic_asm`s return. The map is never iterated.

@@ -60,7 +60,7 @@ impl Program {
         let mut n_checked = 0;
         while n_checked < self.queries.bodies.len() {
             n_checked = self.queries.bodies.len();
-            let exprs: Vec<ExprId> = self.tables.exprs.keys().collect();
+            let exprs: Vec<ExprId> = self.tables.exprs.iter().map(|(expr, _)| expr).collect();
             for expr in exprs {
                 let called = match &self.tables.exprs[expr].meaning {
                     Meaning::Call { func, .. } => [func.function().cloned(), None, None],
