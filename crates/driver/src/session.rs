@@ -229,6 +229,7 @@ impl Session {
         self.has_part.fill(false);
         self.has_module_part.fill(false);
         let mut ast = Ast::default();
+        ast.reserve(CORE.iter().map(|file| file.1.len()).sum::<usize>() / syntax::token::BYTES);
         let mut diagnostics = Vec::new();
         let mut indices = Vec::new();
         for (path, text) in CORE {

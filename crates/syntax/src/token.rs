@@ -159,6 +159,9 @@ const CLASS: [u8; 256] = {
     table
 };
 
+/// Bytes of text for each token, or a few more: in dense code without comments.
+pub const BYTES: usize = 3;
+
 /// Lexes a text.
 pub fn lex(symbols: &mut Symbols, file: FileId, text: &str) -> Lexed {
     let mut lexer = Lexer {
@@ -168,7 +171,7 @@ pub fn lex(symbols: &mut Symbols, file: FileId, text: &str) -> Lexed {
         pos: 0,
         file,
         out: Lexed {
-            tokens: Vec::with_capacity(text.len() / 4 + 8),
+            tokens: Vec::with_capacity(text.len() / BYTES + 8),
             needs_preprocessing: false,
             has_bad: false,
         },

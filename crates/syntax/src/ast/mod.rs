@@ -140,6 +140,15 @@ pub struct Ast {
     pub has_try: bool,
 }
 
+impl Ast {
+    /// Makes room for as many nodes as a text of so many tokens typically has, because growing the arenas is slow.
+    pub fn reserve(&mut self, tokens: usize) {
+        self.exprs.reserve(tokens * 2 / 5);
+        self.stmts.reserve(tokens / 16);
+        self.decls.reserve(tokens / 8);
+    }
+}
+
 /// A parsed file.
 #[derive(Clone, Debug)]
 pub struct FileAst {

@@ -60,10 +60,7 @@ pub fn parse_file(
     let before = diagnostics.len();
     let tokens = tokens_of(ast, sources, file, loader, defines, diagnostics);
     let damage = damage(sources, &diagnostics[before..]);
-    // Reserve about as many nodes as Slang text typically has, because growing the arenas is slow.
-    ast.exprs.reserve(tokens.len() / 3);
-    ast.stmts.reserve(tokens.len() / 16);
-    ast.decls.reserve(tokens.len() / 12);
+    ast.reserve(tokens.len());
     let mut parser = Parser::new(ast, tokens, damage, diagnostics);
     parser.sources = Some(sources);
     let decls = parser.file();
