@@ -170,7 +170,13 @@ pub fn buffer_bytes(mem: &MemTypes, element: MemType, value: &BindValue) -> Resu
     let stride = mem.size(element) as usize;
     match value {
         BindValue::Zeros(n) => {
-            let size = usize::try_from(*n).ok().and_then(|n| n.checked_mul(stride.max(1)));
+            // Of an array without a length, these are its elements, after the members before it.
+            let (before, each) = match tail(mem, element) {
+                Some((at, each)) => (at, mem.size(each) as usize),
+                None => (0, stride),
+            };
+            let size = usize::try_from(*n).ok().and_then(|n| n.checked_mul(each.max(1))?.checked_add(before));
+            let size = size.and_then(|size| size.checked_next_multiple_of(stride.max(1)));
             files::zeros(size.ok_or_else(|| format!("{n} elements are too many"))?)
         }
         BindValue::ZerosOf(lengths) => {

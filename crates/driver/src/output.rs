@@ -176,13 +176,13 @@ fn for_each_scalar(mem: &MemTypes, element: MemType, bytes: &[u8], visit: &mut d
     let mut leaves = scalars(mem, element);
     let pointers = pointers(mem, element);
     leaves.retain(|leaf| !pointers.contains(&leaf.0));
-    if stride == 0 {
-        return;
-    }
     if let Some((at, tail)) = bind::tail(mem, element) {
         let head = leaves.iter().filter(|&&(at, s)| at + s.bytes() as usize <= bytes.len());
         head.for_each(|&(at, s)| visit(s, npy::from_le(&bytes[at..at + s.bytes() as usize])));
         return for_each_scalar(mem, tail, bytes.get(at..).unwrap_or_default(), visit);
+    }
+    if stride == 0 {
+        return;
     }
     for element in bytes.chunks_exact(stride) {
         for &(at, s) in &leaves {
