@@ -255,7 +255,9 @@ impl Checker<'_> {
                 found.types.push((param, from, false));
             }
             // What a constant buffer holds is used as if it stood there.
-            (TyKind::Vector(..) | TyKind::Matrix(..), TyKind::Buffer(..)) if self.p.types_deref(from) => {
+            (ref pattern_kind, TyKind::Buffer(..))
+                if self.p.types_deref(from) && !matches!(pattern_kind, TyKind::Buffer(..)) =>
+            {
                 let content = self.p.loaded(from);
                 self.collect(pattern, content, open, found);
             }

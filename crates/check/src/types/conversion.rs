@@ -175,7 +175,8 @@ impl Program {
             (TyKind::Scalar(_), _) if self.types.is_abstract(to) => {
                 // A literal can be a number of any type; other numbers have to be converted explicitly.
                 let literal = source.literal.is_some();
-                (self.has_operators(to) && (literal || source.explicit)).then_some(INT_TO_FLOAT)
+                let is_enum = source.explicit && self.is_abstract_enum(to);
+                (is_enum || self.has_operators(to) && (literal || source.explicit)).then_some(INT_TO_FLOAT)
             }
             (_, TyKind::Vector(element, _, _)) if self.types.is_abstract(from) => {
                 (element == from).then_some(SPLAT)
@@ -184,10 +185,8 @@ impl Program {
                 (element == from).then_some(MATRIX_SPLAT)
             }
             // An enumeration.
-            (_, TyKind::Scalar(Scalar::Bool))
-                if self.types.is_abstract(from) && self.kinds_of(from) == Magic::EnumType.kinds() =>
-            {
-                Some(GENERAL)
+            (_, TyKind::Scalar(scalar)) if self.types.is_abstract(from) && self.is_abstract_enum(from) => {
+                (source.explicit || scalar == Scalar::Bool).then_some(GENERAL)
             }
             (_, to_kind) if self.types.is_abstract(from) => {
                 let is_number = matches!(to_kind, TyKind::Scalar(_))
@@ -196,6 +195,11 @@ impl Program {
             }
             _ => None,
         }
+    }
+
+    /// Returns true for a type of which is known that it is an enumeration.
+    fn is_abstract_enum(&mut self, ty: Ty) -> bool {
+        self.kinds_of(ty) == Magic::EnumType.kinds()
     }
 
     /// The cost of a conversion that a `where` clause promises: `T == U`, `T(U)`.
