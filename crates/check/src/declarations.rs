@@ -750,7 +750,11 @@ impl Program {
 
     /// The stage that `[shader("…")]` gives a function, in lower case.
     pub fn stage(&self, decl: DeclId) -> Option<String> {
-        let attribute = self.attribute(decl, "shader")?;
+        let Some(attribute) = self.attribute(decl, "shader") else {
+            // Of the shaders that a group of threads runs, only these make primitives.
+            let is_mesh = ["outputtopology", "numthreads"].iter().all(|a| self.attribute(decl, a).is_some());
+            return is_mesh.then(|| "mesh".into());
+        };
         match &self.ast.exprs[*attribute.args.first()?].kind {
             ExprKind::String(text) => Some(text.to_ascii_lowercase()),
             _ => None,
