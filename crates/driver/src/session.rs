@@ -31,7 +31,7 @@ const CORE: [(&str, &str); 5] = [
 /// lines `// Loaded for: …` at the start of a part list the words that, if they occur in a program (not in the files
 /// above), cause it to be read; a `*` matches all words with that beginning. The declarations of the part are then
 /// visible everywhere, like those of the core library.
-const PARTS: [(&str, &str); 21] = [
+const PARTS: [(&str, &str); 22] = [
     ("core/coopmattensors.slang", include_str!("../core/coopmattensors.slang")),
     ("core/coopmat.slang", include_str!("../core/coopmat.slang")),
     ("core/coopmatderivatives.slang", include_str!("../core/coopmatderivatives.slang")),
@@ -53,6 +53,7 @@ const PARTS: [(&str, &str); 21] = [
     ("core/layouts.slang", include_str!("../core/layouts.slang")),
     ("core/conditional.slang", include_str!("../core/conditional.slang")),
     ("core/spirv.slang", include_str!("../core/spirv.slang")),
+    ("core/vulkan.slang", include_str!("../core/vulkan.slang")),
 ];
 
 /// The words for which a part of the library is loaded.
@@ -83,9 +84,10 @@ const MODULES: [(&str, &str, &str); 7] = [
 
 /// Parts of built-in modules that are only read when a program needs them, each with its module. They are parts of the
 /// module, so that their names are visible where the module is imported.
-const MODULE_PARTS: [(&str, &str, &str); 10] = [
+const MODULE_PARTS: [(&str, &str, &str); 11] = [
     ("glsl", "core/glsltextures.slang", include_str!("../core/glsltextures.slang")),
     ("glsl", "core/glslstages.slang", include_str!("../core/glslstages.slang")),
+    ("glsl", "core/glslrays.slang", include_str!("../core/glslrays.slang")),
     ("implicit", "core/implicitattribute.slang", include_str!("../core/implicitattribute.slang")),
     ("implicit", "core/implicitbanded.slang", include_str!("../core/implicitbanded.slang")),
     ("implicit", "core/implicitminima.slang", include_str!("../core/implicitminima.slang")),

@@ -157,8 +157,11 @@ impl Lowerer<'_> {
         let Some(ExprKind::String(pipeline)) = arg.cloned() else { return false };
         let decls = &self.program.ast.decls;
         let named = match decls[decl].kind {
-            // The subscript's type has the name that the program uses.
-            DeclKind::Accessor { .. } => decls[decl].parent.and_then(|subscript| decls[subscript].parent),
+            // A property has a name that the program uses; of a subscript, the type has one.
+            DeclKind::Accessor { .. } => decls[decl].parent.and_then(|owner| match decls[owner].kind {
+                DeclKind::Subscript { .. } => decls[owner].parent,
+                _ => Some(owner),
+            }),
             _ => Some(decl),
         };
         let name = named.map_or(String::new(), |d| self.program.ast.decl_name(d).to_string());

@@ -92,6 +92,8 @@ pub(crate) struct Preprocessor<'a> {
     /// Macros whose expansion is being read, innermost last.
     pub(crate) active: Vec<Symbol>,
     pub(crate) out: Vec<Token>,
+    /// The file says `#version`.
+    pub(crate) has_version: bool,
     /// The limit on tokens has been exceeded and reported.
     pub(crate) full: bool,
     /// The number of bytes included so far.
@@ -142,6 +144,7 @@ impl<'a> Preprocessor<'a> {
             macros: FxHashMap::default(),
             active: Vec::new(),
             out: Vec::new(),
+            has_version: false,
             full: false,
             included: 0,
             nesting: 0,
@@ -284,6 +287,7 @@ impl<'a> Preprocessor<'a> {
 
     /// `#version 450`: a file of GLSL imports the module with its names.
     fn glsl_version(&mut self, span: Span) {
+        self.has_version = true;
         let glsl = self.ast.symbols.intern("glsl");
         let token = |kind, symbol| Token { kind, flags: 0, symbol, span };
         self.out.push(Token { flags: Token::AT_LINE_START, ..token(TokenKind::Ident, kw::IMPORT) });

@@ -71,6 +71,8 @@ impl Parser<'_> {
             } else if word == kw::LAYOUT && self.nth(1) == T::LParen {
                 self.layout(&mut prefix.attributes);
             } else if self.memory_word(&mut prefix.attributes) {
+            } else if self.ray_storage() {
+                prefix.modifiers |= Modifiers::STATIC;
             } else {
                 break;
             }

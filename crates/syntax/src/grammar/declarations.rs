@@ -151,7 +151,7 @@ impl Parser<'_> {
                 }
                 self.namespace(id);
             }
-            kw::CBUFFER | kw::TBUFFER if named || next == T::LBrace => self.cbuffer(id),
+            kw::CBUFFER | kw::TBUFFER if named || next == T::LBrace => self.cbuffer(id, start, list),
             kw::IMPORT | kw::IMPORT_OLD | kw::INCLUDE_DECL | kw::MODULE | kw::IMPLEMENTING
                 if matches!(next, T::Ident | T::String | T::Semi) =>
             {
@@ -184,6 +184,7 @@ impl Parser<'_> {
                 self.ast.decls[id].kind = DeclKind::AssociatedType { bases: Vec::new() };
                 self.expect_semi();
             }
+            kw::TYPE_PARAM if named => self.type_parameter(id),
             kw::FUNC_EXTENSION => self.func_extension(id),
             kw::STATIC_ASSERT if next == T::LParen => {
                 // A call that is evaluated where constants are.
@@ -196,7 +197,6 @@ impl Parser<'_> {
             }
             kw::ATTRIBUTE_SYNTAX
             | kw::SYNTAX
-            | kw::TYPE_PARAM
             | kw::IGNORED_BLOCK
             | kw::TRANSPARENT_BLOCK
             | kw::FILE_DECL
@@ -281,6 +281,9 @@ impl Parser<'_> {
             self.name_decl(id, name.symbol, name.span);
             self.suffix_generics(id);
             return self.function(id, Some(ty));
+        }
+        if place == Place::Global && self.is_private_in_glsl(id, ty) {
+            self.ast.decls[id].modifiers |= Modifiers::STATIC;
         }
         self.declarators(id, start, ty, name.symbol, name.span, list);
     }

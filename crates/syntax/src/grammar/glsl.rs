@@ -7,6 +7,8 @@
 //! | `uniform B { … };` | `cbuffer B { … }` |
 //! | `in B { … } b;` | `struct B { … }` and `in B b;` |
 //! | `layout(location = 0) in vec4 v;` | a variable with the attribute |
+//! | `rayPayloadEXT vec4 v;` | `static vec4 v;` |
+//! | `vec4 v;` after `#version` | `static vec4 v;` |
 //! | `layout(local_size_x = 4) in;` | a declaration without content that has the attribute |
 //! | `precision highp float;` | nothing |
 //!
@@ -25,6 +27,10 @@ use crate::token::TokenKind as T;
 const WITH_VALUE: &str = "location binding set offset index component align local_size_x local_size_y local_size_z \
     local_size_x_id local_size_y_id local_size_z_id constant_id input_attachment_index vertices max_vertices \
     max_primitives invocations stream xfb_buffer xfb_offset xfb_stride num_views buffer_reference_align";
+
+/// The storage that the shaders of a ray pass to each other.
+const RAY_STORAGE: &str =
+    "rayPayload rayPayloadIn hitAttribute callableData callableDataIn hitObjectAttribute";
 
 /// The qualifiers that stand alone.
 const WITHOUT_VALUE: &str = "std140 std430 scalar shared packed row_major column_major push_constant \
@@ -114,10 +120,53 @@ impl Parser<'_> {
         true
     }
 
+    /// `rayPayloadEXT`, … before the type of a global variable, which is one of the thread's own; returns false if there
+    /// is none.
+    pub(crate) fn ray_storage(&mut self) -> bool {
+        if self.parent.is_some() || !self.type_follows() {
+            return false;
+        }
+        let word = self.ast.name(self.word());
+        let storage = word.strip_suffix("EXT").or_else(|| word.strip_suffix("NV"));
+        if !storage.is_some_and(|storage| RAY_STORAGE.split(' ').any(|known| known == storage)) {
+            return false;
+        }
+        self.is_glsl = true;
+        self.bump();
+        true
+    }
+
     /// Returns true if a complete `T x` follows the current word, or other modifiers and such.
     pub(crate) fn type_follows(&self) -> bool {
         self.nth(1) == T::Ident
             && matches!(self.nth(2), T::Ident | T::Lt | T::Dot | T::ColonColon | T::Star | T::LBracket)
+    }
+
+    /// Returns true for a global variable of numbers in a file with `#version`, which each thread has for itself.
+    pub(crate) fn is_private_in_glsl(&self, id: DeclId, mut ty: ExprId) -> bool {
+        let Decl { modifiers, attributes, .. } = &self.ast.decls[id];
+        let of_host = Modifiers(
+            Modifiers::UNIFORM.0
+                | Modifiers::IN.0
+                | Modifiers::OUT.0
+                | Modifiers::CONST.0
+                | Modifiers::GROUPSHARED.0
+                | Modifiers::EXTERN.0
+                | Modifiers::EXPORT.0,
+        );
+        if !self.has_version || !attributes.is_empty() || modifiers.has(of_host) {
+            return false;
+        }
+        while let ExprKind::Index { base, .. } = self.ast.exprs[ty].kind {
+            ty = base;
+        }
+        let ExprKind::Name(name) = self.ast.exprs[ty].kind else { return false };
+        let text = self.ast.name(name);
+        let kind = text.strip_suffix("_t").unwrap_or(text);
+        // `mat2x3`, `uint64_t`
+        let kind = kind.trim_end_matches(|c: char| c.is_ascii_digit() || c == 'x');
+        let is_number = matches!(kind, "bool" | "int" | "uint" | "float" | "double");
+        is_number || kind.ends_with("vec") || kind.ends_with("mat") || self.is_known_type(name)
     }
 
     /// `precision highp float;`

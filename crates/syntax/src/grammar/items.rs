@@ -291,7 +291,7 @@ impl Parser<'_> {
     }
 
     /// `cbuffer C : register(b0) { … }`
-    pub(crate) fn cbuffer(&mut self, id: DeclId) {
+    pub(crate) fn cbuffer(&mut self, id: DeclId, start: Span, list: &mut Vec<DeclId>) {
         let word = self.bump();
         let (name, span) =
             if self.is(T::Ident) { self.expect_name("the buffer's name") } else { (kw::EMPTY, word.span) };
@@ -299,8 +299,38 @@ impl Parser<'_> {
         self.semantic();
         self.keep_registers(id);
         let members = self.members(id, Place::Member);
-        self.eat(T::Semi);
-        self.ast.decls[id].kind = DeclKind::CBuffer { members };
+        if !(self.is(T::Ident) && self.nth(1) == T::Semi) {
+            self.eat(T::Semi);
+            self.ast.decls[id].kind = DeclKind::CBuffer { members };
+            return;
+        }
+        // `cbuffer C { … } c;`: `struct C { … }` and `ConstantBuffer<C> c;`.
+        let modifiers = std::mem::take(&mut self.ast.decls[id].modifiers);
+        let registers = self.ast.registers.remove(&id);
+        self.complete(id, start, DeclKind::Struct { bases: Vec::new(), members });
+        let (variable, span) = self.expect_name("the instance's name");
+        let of = self.ast.symbols.intern("ConstantBuffer");
+        let [base, content] = [of, name].map(|name| self.expr_at(span, ExprKind::Name(name)));
+        let ty = self.expr_at(span, ExprKind::Generic { base, args: vec![content] });
+        let var = self.new_decl(span);
+        self.ast.decls[var].modifiers = modifiers;
+        self.ast.registers.extend(registers.map(|registers| (var, registers)));
+        list.push(var);
+        self.name_decl(var, variable, span);
+        self.complete(var, start, DeclKind::Var { ty: Some(ty), init: None, semantic: None });
+        self.expect_semi();
+    }
+
+    /// `type_param T : I;`: a type that a module names which the program is linked with, as `extern struct T : I;` is.
+    pub(crate) fn type_parameter(&mut self, id: DeclId) {
+        self.bump();
+        let (name, span) = self.expect_name("the type's name");
+        self.name_decl(id, name, span);
+        let bases = self.inside(id, Self::bases);
+        self.expect_semi();
+        let decl = &mut self.ast.decls[id];
+        decl.modifiers |= Modifiers::EXTERN;
+        decl.kind = DeclKind::Struct { bases, members: Vec::new() };
     }
 
     /// `import a.b;`, `__include "file";`, `module m;`, `implementing m;`

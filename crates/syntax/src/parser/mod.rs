@@ -58,11 +58,12 @@ pub fn parse_file(
     diagnostics: &mut Vec<Diagnostic>,
 ) -> usize {
     let before = diagnostics.len();
-    let tokens = tokens_of(ast, sources, file, loader, defines, diagnostics);
+    let (tokens, has_version) = tokens_of(ast, sources, file, loader, defines, diagnostics);
     let damage = damage(sources, &diagnostics[before..]);
     ast.reserve(tokens.len());
     let mut parser = Parser::new(ast, tokens, damage, diagnostics);
     parser.sources = Some(sources);
+    parser.has_version = has_version;
     let decls = parser.file();
     ast.files.push(FileAst { file, decls });
     ast.files.len() - 1
@@ -125,6 +126,8 @@ pub(crate) struct Parser<'a> {
     pub(crate) registers: Vec<Register>,
     /// The file has declarations of GLSL.
     pub(crate) is_glsl: bool,
+    /// The file says `#version`, so it is all GLSL.
+    pub(crate) has_version: bool,
 }
 
 /// The findings of one pass over the tokens before parsing.
@@ -177,6 +180,7 @@ impl<'a> Parser<'a> {
             nameless: Vec::new(),
             registers: Vec::new(),
             is_glsl: false,
+            has_version: false,
         }
     }
 

@@ -14,7 +14,8 @@ use crate::token::{Token, TokenKind, lex};
 const PREDEFINED: [(&str, &str); 4] =
     [("__SLANG__", "1"), ("__SLANG_COMPILER__", "1"), ("__HLSL__", "0"), ("__HLSL_VERSION", "2018")];
 
-/// The tokens for the parser, without those of `Bad…` kinds; the last is the end of the file.
+/// The tokens for the parser, without those of `Bad…` kinds; the last is the end of the file. And true for a file with
+/// `#version`.
 pub(super) fn tokens_of(
     ast: &mut Ast,
     sources: &mut Sources,
@@ -22,11 +23,11 @@ pub(super) fn tokens_of(
     loader: &mut dyn IncludeLoader,
     defines: &[(String, String)],
     diagnostics: &mut Vec<Diagnostic>,
-) -> Vec<Token> {
+) -> (Vec<Token>, bool) {
     let text = sources.files.get(file.0 as usize).map_or_else(|| "".into(), |f| f.text.clone());
     let lexed = lex(&mut ast.symbols, file, &text);
     let mut tokens = lexed.tokens;
-    let mut has_bad = lexed.has_bad;
+    let (mut has_bad, mut has_version) = (lexed.has_bad, false);
     if lexed.needs_preprocessing || !defines.is_empty() {
         let eof = tokens[tokens.len() - 1];
         let mut preprocessor = Preprocessor::new(ast, sources, diagnostics, loader);
@@ -41,14 +42,14 @@ pub(super) fn tokens_of(
         }
         preprocessor.file(&tokens);
         preprocessor.end_pragmas();
-        tokens = preprocessor.out;
+        (tokens, has_version) = (preprocessor.out, preprocessor.has_version);
         tokens.push(eof);
         has_bad = true;
     }
     if has_bad {
         tokens.retain_mut(|token| report_bad(&mut ast.symbols, token, diagnostics));
     }
-    tokens
+    (tokens, has_version)
 }
 
 /// Reports a malformed token; returns false if the parser must not see it. An unterminated literal is
