@@ -189,8 +189,8 @@ fn derivatives_are_found() {
         .program
         .tables
         .exprs
-        .values()
-        .filter_map(|e| match &e.meaning {
+        .iter()
+        .filter_map(|(_, e)| match &e.meaning {
             Meaning::Call { func: Callable::Func(func), .. }
                 if checked.program.type_name(e.ty) == "float3" =>
             {
