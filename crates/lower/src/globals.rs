@@ -35,7 +35,7 @@ impl Lowerer<'_> {
             _ => self.space_of(ty),
         };
         let is_memory = matches!(space, Space::Private | Space::GroupShared);
-        if is_memory && matches!(self.program.types[ty], TyKind::Buffer(..) | TyKind::Pointer(..)) {
+        if is_memory && matches!(self.program.types[ty], TyKind::Buffer(..)) {
             self.unsupported(span, "a `static` or `groupshared` variable that holds a buffer is");
             return None;
         }
@@ -54,8 +54,8 @@ impl Lowerer<'_> {
             return None;
         }
         let mut mem = self.mem_type(types, element);
-        if let MemData::Handle(target) = self.mem[mem] {
-            let whole = self.whole_memory(types, target);
+        if let (MemData::Handle(target), false) = (&self.mem[mem], is_memory) {
+            let whole = self.whole_memory(types, *target);
             mem = self.mem.intern(MemData::Handle(whole));
         }
         let has_init = node.kind.init().is_some() && !self.is_set_when_reached(decl);
