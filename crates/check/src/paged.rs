@@ -1,7 +1,7 @@
 //! A map from entities to values for a table of which a program uses small parts.
 //!
-//! The library has tens of thousands of expressions, of which a program reaches a few hundred that are near to each
-//! other, since the bodies of functions are checked when they are asked for. A value for each would take longer to
+//! The part of the library that every program has is 6,000 expressions, of which a program reaches a few hundred, side
+//! by side, since the bodies of functions are checked when they are asked for. A value for each would take longer to
 //! write than a small program takes to check; here only the pages exist that hold a value.
 
 use std::marker::PhantomData;

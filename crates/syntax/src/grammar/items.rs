@@ -293,7 +293,7 @@ impl Parser<'_> {
     /// `cbuffer C : register(b0) { … }`
     pub(crate) fn cbuffer(&mut self, id: DeclId, start: Span, list: &mut Vec<DeclId>) {
         let word = self.bump();
-        let (name, span) =
+        let (mut name, span) =
             if self.is(T::Ident) { self.expect_name("the buffer's name") } else { (kw::EMPTY, word.span) };
         self.name_decl(id, name, span);
         self.semantic();
@@ -309,6 +309,10 @@ impl Parser<'_> {
         let registers = self.ast.registers.remove(&id);
         self.complete(id, start, DeclKind::Struct { bases: Vec::new(), members });
         let (variable, span) = self.expect_name("the instance's name");
+        if name == kw::EMPTY {
+            name = self.ast.symbols.intern(&format!("__{}", self.ast.name(variable)));
+            self.ast.decls[id].name = name;
+        }
         let of = self.ast.symbols.intern("ConstantBuffer");
         let [base, content] = [of, name].map(|name| self.expr_at(span, ExprKind::Name(name)));
         let ty = self.expr_at(span, ExprKind::Generic { base, args: vec![content] });
