@@ -332,7 +332,8 @@ fn kernel(all: &mut String, module: &Module, k: usize, own: &PtxEntry, text: &Te
              store ptr %d{n}, ptr %pointee{n}\n  %many{n} = getelementptr i8, ptr %pointee{n}, i64 8\n  \
              %bytes{n} = mul i64 %c{n}, {size}\n  store i64 %bytes{n}, ptr %many{n}\n  \
              %pointer{n} = alloca i64, align 16\n  store i64 {number}, ptr %pointer{n}\n",
-            size = module.mem.size(data.pointee(&module.mem).unwrap_or(data.ty)),
+            // Of a block that is only an array without a length, the host counts bytes.
+            size = module.mem.size(data.pointee(&module.mem).unwrap_or(data.ty)).max(1),
             number = ir::interp::handle_bits(n_pointers as u64, 0)
         );
         n_pointers += 1;
