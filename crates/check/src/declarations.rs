@@ -748,7 +748,7 @@ impl Program {
         })
     }
 
-    /// The stage that `[shader("…")]` gives a function, in lower case.
+    /// The stage that `[shader("…")]` gives a function, in lower case, or that its other attributes can only mean.
     pub fn stage(&self, decl: DeclId) -> Option<String> {
         let Some(attribute) = self.attribute(decl, "shader") else {
             // Of the shaders that a group of threads runs, only these make primitives.

@@ -184,7 +184,11 @@ impl Parser<'_> {
                 self.ast.decls[id].kind = DeclKind::AssociatedType { bases: Vec::new() };
                 self.expect_semi();
             }
-            kw::TYPE_PARAM if named => self.type_parameter(id),
+            // `type_param T : I;` is `extern struct T : I;`: a module that the program is linked with names the type.
+            kw::TYPE_PARAM if named => {
+                self.ast.decls[id].modifiers |= Modifiers::EXTERN;
+                self.structure(id, list);
+            }
             kw::FUNC_EXTENSION => self.func_extension(id),
             kw::STATIC_ASSERT if next == T::LParen => {
                 // A call that is evaluated where constants are.

@@ -235,21 +235,15 @@ impl Parser<'_> {
                 ("ConstantBuffer", "Std140DataLayout")
             };
             let layout = self.block_layout(id).unwrap_or(otherwise);
-            let [base, layout] = [of, layout].map(|name| {
-                let name = self.ast.symbols.intern(name);
-                self.expr_at(span, ExprKind::Name(name))
-            });
-            ty = self.expr_at(span, ExprKind::Generic { base, args: vec![ty, layout] });
+            let layout = self.ast.symbols.intern(layout);
+            let layout = self.expr_at(span, ExprKind::Name(layout));
+            ty = self.generic_type(span, of, vec![ty, layout]);
         }
         if is_storage {
             own |= Modifiers::UNIFORM;
         }
-        let var = self.new_decl(variable_span);
-        self.ast.decls[var].modifiers = own;
-        list.push(var);
-        self.name_decl(var, variable, variable_span);
         let ty = if has_name { self.dimensions(ty) } else { ty };
-        self.complete(var, start, DeclKind::Var { ty: Some(ty), init: None, semantic: None });
+        self.instance(start, (variable, variable_span), ty, own, list);
         self.eat(T::Semi);
     }
 

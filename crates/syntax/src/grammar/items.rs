@@ -304,8 +304,10 @@ impl Parser<'_> {
             self.ast.decls[id].kind = DeclKind::CBuffer { members };
             return;
         }
-        // `cbuffer C { … } c;`: `struct C { … }` and `ConstantBuffer<C> c;`.
-        let modifiers = std::mem::take(&mut self.ast.decls[id].modifiers);
+        // `cbuffer C { … } c;`: `struct C { … }` and `ConstantBuffer<C> c;`. What is said of the buffer is about the variable.
+        let decl = &mut self.ast.decls[id];
+        let (modifiers, attributes) =
+            (std::mem::take(&mut decl.modifiers), std::mem::take(&mut decl.attributes));
         let registers = self.ast.registers.remove(&id);
         self.complete(id, start, DeclKind::Struct { bases: Vec::new(), members });
         let (variable, span) = self.expect_name("the instance's name");
@@ -313,28 +315,36 @@ impl Parser<'_> {
             name = self.ast.symbols.intern(&format!("__{}", self.ast.name(variable)));
             self.ast.decls[id].name = name;
         }
-        let of = self.ast.symbols.intern("ConstantBuffer");
-        let [base, content] = [of, name].map(|name| self.expr_at(span, ExprKind::Name(name)));
-        let ty = self.expr_at(span, ExprKind::Generic { base, args: vec![content] });
-        let var = self.new_decl(span);
-        self.ast.decls[var].modifiers = modifiers;
+        let content = self.expr_at(span, ExprKind::Name(name));
+        let ty = self.generic_type(span, "ConstantBuffer", vec![content]);
+        let var = self.instance(start, (variable, span), ty, modifiers, list);
+        self.ast.decls[var].attributes = attributes;
         self.ast.registers.extend(registers.map(|registers| (var, registers)));
-        list.push(var);
-        self.name_decl(var, variable, span);
-        self.complete(var, start, DeclKind::Var { ty: Some(ty), init: None, semantic: None });
         self.expect_semi();
     }
 
-    /// `type_param T : I;`: a type that a module names which the program is linked with, as `extern struct T : I;` is.
-    pub(crate) fn type_parameter(&mut self, id: DeclId) {
-        self.bump();
-        let (name, span) = self.expect_name("the type's name");
-        self.name_decl(id, name, span);
-        let bases = self.inside(id, Self::bases);
-        self.expect_semi();
-        let decl = &mut self.ast.decls[id];
-        decl.modifiers |= Modifiers::EXTERN;
-        decl.kind = DeclKind::Struct { bases, members: Vec::new() };
+    /// `N<A, B>` of the library
+    pub(crate) fn generic_type(&mut self, span: Span, name: &str, args: Vec<ExprId>) -> ExprId {
+        let name = self.ast.symbols.intern(name);
+        let base = self.expr_at(span, ExprKind::Name(name));
+        self.expr_at(span, ExprKind::Generic { base, args })
+    }
+
+    /// The variable that a block declares behind its members.
+    pub(crate) fn instance(
+        &mut self,
+        start: Span,
+        (name, span): (Symbol, Span),
+        ty: ExprId,
+        modifiers: Modifiers,
+        list: &mut Vec<DeclId>,
+    ) -> DeclId {
+        let var = self.new_decl(span);
+        self.ast.decls[var].modifiers = modifiers;
+        list.push(var);
+        self.name_decl(var, name, span);
+        self.complete(var, start, DeclKind::Var { ty: Some(ty), init: None, semantic: None });
+        var
     }
 
     /// `import a.b;`, `__include "file";`, `module m;`, `implementing m;`
