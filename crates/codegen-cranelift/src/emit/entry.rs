@@ -8,9 +8,9 @@
 //!   An array argument is a pointer to the array, an array result a pointer to the memory that receives it.
 
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{AbiParam, InstBuilder, Signature, Value, types::*};
+use cranelift_codegen::ir::{AbiParam, InstBuilder, Signature, types::*};
 use cranelift_module::Module as _;
-use ir::{Func, Op};
+use ir::Func;
 
 use super::{Emitter, Res, Vals, slot_types};
 use crate::common::plain;
@@ -30,7 +30,6 @@ impl Emitter<'_, '_> {
         }
         let n_arrays = f.results.iter().filter(|slot| is_array(self.ts, slot.ty)).count();
         let destinations: Vals = given.by_ref().take(n_arrays).collect();
-        self.place_results(&destinations);
         let returned = functions::function(&mut self, func, destinations)?;
         let (all, _) = returns(self.ts, slot_types(&f.results));
         let mut registers = Vals::new();
@@ -47,20 +46,6 @@ impl Emitter<'_, '_> {
         self.b.ins().return_(&registers);
         self.done();
         Ok(())
-    }
-
-    /// A result that is the final content of a cell of the body is built directly in the caller's
-    /// destination. No argument overlaps it: callers pass memory that nothing else refers to.
-    fn place_results(&mut self, destinations: &[Value]) {
-        let (f, ts) = (self.f, self.ts);
-        let arrays = f.regions[f.body()].results.iter().filter(|&&v| is_array(ts, f.ty(v)));
-        for (&v, &to) in arrays.zip(destinations) {
-            let Some(inst) = self.nesting.analyses.inst(v) else { continue };
-            let data = &self.f.insts[inst];
-            if data.op == Op::Load && data.args.len() == 1 && self.nesting.last_use(inst, data.args[0]) {
-                self.wanted.entry(data.args[0]).or_insert(to);
-            }
-        }
     }
 
     /// Ends the function.

@@ -36,13 +36,6 @@ impl<'m> Memory<'m> for Emitter<'_, 'm> {
         self.frame_memory(bytes)
     }
 
-    fn cell_memory(&mut self, cell: ir::Value, bytes: u64) -> Value {
-        match self.wanted.get(&cell) {
-            Some(&at) => at,
-            None => self.memory(bytes, UNIFORM),
-        }
-    }
-
     fn offset(&mut self, address: Value, bytes: Value) -> Value {
         if self.constant_of(bytes) == Some(0) { address } else { self.b.ins().iadd(address, bytes) }
     }

@@ -144,9 +144,6 @@ pub(crate) struct Emitter<'a, 'm> {
     refs: FxHashMap<FuncId, FuncRef>,
     /// The slot for results of rarely called helpers.
     rare_result: Option<cranelift_codegen::ir::StackSlot>,
-    /// The memory for cells whose final content is a result of the function: the destination that the caller
-    /// passed.
-    wanted: FxHashMap<ir::Value, Value>,
 }
 
 impl<'m> Deref for Emitter<'_, 'm> {
@@ -178,16 +175,7 @@ impl<'a, 'm> Emitter<'a, 'm> {
         b.seal_block(block);
         let ctx = b.block_params(block)[0];
         let walk = Walk::new(f, &cx.ir.types, 1);
-        Emitter {
-            cx,
-            b,
-            walk,
-            entry: block,
-            ctx,
-            refs: FxHashMap::default(),
-            rare_result: None,
-            wanted: FxHashMap::default(),
-        }
+        Emitter { cx, b, walk, entry: block, ctx, refs: FxHashMap::default(), rare_result: None }
     }
 
     // ---- instructions in short

@@ -313,8 +313,8 @@ pub trait Memory<'m>: Instructions<'m> {
 
     /// Memory for a value that the current instruction makes.
     fn memory(&mut self, bytes: u64, varying: bool) -> Self::V;
-    /// The memory for a cell.
-    fn cell_memory(&mut self, cell: ir::Value, bytes: u64) -> Self::V;
+    /// Announces a cell that the current instruction makes.
+    fn begin_cell(&mut self, _: ir::Value) {}
     /// `address + bytes`.
     fn offset(&mut self, address: Self::V, bytes: Self::V) -> Self::V;
     /// The address as a number.

@@ -44,7 +44,11 @@ fn local<'m, A: Assembler<'m>>(e: &mut A, data: &InstData) -> Res<'m, A> {
     let (init, cell) = (data.args[0], data.results[0]);
     let ty = e.ty(init);
     let bytes = size(e.ts, ty);
-    let at = e.cell_memory(cell, bytes);
+    let at = match e.destinations.get(&cell) {
+        Some(&at) => at,
+        None => e.memory(bytes, e.varies(cell)),
+    };
+    e.begin_cell(cell);
     let zero = e.def(init).is_some_and(|d| d.op == Op::Zero);
     if is_array(e.ts, ty) && zero && !e.ts.has_stack(ty) {
         e.clear(at, bytes);

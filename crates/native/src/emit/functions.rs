@@ -1,6 +1,6 @@
 //! Emits whole functions, and the function around one that Rust calls.
 
-use ir::{Func, Scalar, TypeData};
+use ir::{Func, Op, Scalar, TypeData};
 
 use super::blocks::{fail_if, mark, release};
 use super::{Assembler, Binary, Compare, Res, Vals, control, region, world};
@@ -29,8 +29,9 @@ pub fn function<'m, A: Assembler<'m>>(
     e.begin_path(func);
     let body = f.body();
     let mark = e.releases_body(body).then(|| mark(e));
-    region(e, body)?;
     let varying = e.results_vary(None)?;
+    place_results(e, &varying, &destinations);
+    region(e, body)?;
     let (mut returned, mut destinations) = (Vals::new(), destinations.into_iter());
     for (&v, varying) in f.regions[body].results.iter().zip(varying) {
         let ty = e.ty(v);
@@ -47,6 +48,22 @@ pub fn function<'m, A: Assembler<'m>>(
         count_depth(e, Binary::Sub);
     }
     Ok(returned)
+}
+
+/// A result that is the final content of a cell of the body is built directly in the caller's destination, to which it
+/// need not be copied. No argument overlaps it: callers pass memory that nothing else refers to.
+fn place_results<'m, A: Assembler<'m>>(e: &mut A, varying: &[bool], destinations: &[A::V]) {
+    let f = e.f;
+    let ts = e.ts;
+    let results = f.regions[f.body()].results.iter().zip(varying).filter(|(v, _)| is_array(ts, f.ty(**v)));
+    for ((&v, &varying), &to) in results.zip(destinations) {
+        let Some(inst) = e.nesting.analyses.inst(v) else { continue };
+        let data = &f.insts[inst];
+        let is_final = data.op == Op::Load && data.args.len() == 1 && e.nesting.last_use(inst, data.args[0]);
+        if is_final && e.varies(data.args[0]) == varying {
+            e.destinations.entry(data.args[0]).or_insert(to);
+        }
+    }
 }
 
 fn count_depth<'m, A: Assembler<'m>>(e: &mut A, by: Binary) {

@@ -35,6 +35,8 @@ pub struct Walk<'m, V> {
     pool: Vec<V>,
     /// Values larger than this number of bytes are allocated in the arena.
     pub big: u64,
+    /// The memory of each cell whose final content is a result of the function.
+    pub(super) destinations: FxHashMap<ir::Value, V>,
     /// The path of each cell within a cell.
     pub sub_cells: FxHashMap<ir::Value, Vec<ir::Value>>,
     /// The function's structure.
@@ -84,6 +86,7 @@ impl<'m, V: Copy> Walk<'m, V> {
             map: SecondaryMap::new(),
             pool: Vec::new(),
             big: if crowd.saturating_mul(lanes) > CROWDED { CROWDED_BIG } else { BIG },
+            destinations: FxHashMap::default(),
             sub_cells: FxHashMap::default(),
             nesting,
             held: vec![None; bundles.count()],

@@ -10,8 +10,8 @@
 //! [`super::scattered`] the other varying ones, and [`super::copies`] those of arrays.
 
 use crate::emit::{
-    Access, Assembler, Binary, Cast, Compare, Fixed, Instructions, Memory, Odds, Stack, UNIFORM, Unary,
-    VARYING, blocks, memory,
+    Access, Binary, Cast, Compare, Fixed, Instructions, Memory, Odds, Stack, UNIFORM, Unary, VARYING, blocks,
+    memory,
 };
 use crate::runtime::{Helper, Word, offsets};
 use crate::types::{Shape, is_array, size};
@@ -94,9 +94,8 @@ impl<'m, B: Backend> Memory<'m> for Emitter<'_, 'm, B> {
         Val { wide, ..at }
     }
 
-    fn cell_memory(&mut self, cell: ir::Value, bytes: u64) -> Val {
+    fn begin_cell(&mut self, cell: ir::Value) {
         self.cell_mask.insert(cell, self.mask);
-        self.memory(bytes, self.varies(cell))
     }
 
     fn offset(&mut self, address: Val, bytes: Val) -> Val {
