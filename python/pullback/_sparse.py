@@ -35,23 +35,20 @@ def sparse(
     is_short = all(x.dtype.kind in "fb" or x.dtype.itemsize <= 4 for x in parts)
     doubles = np.concatenate(parts).astype(np.float64).tobytes() if is_short else None
     point = [n for x in parts for n in x.tolist()] if doubles is None else doubles
-    starts, columns, values, n = function._core.sparse(point, dict(memory), second)
-    indptr = np.frombuffer(starts, np.int64)
-    indices, data = np.frombuffer(columns, np.int32), np.frombuffer(values, np.float64)
+    indptr, indices, data, n = function._core.sparse(point, dict(memory), second)
     is_kept = np.concatenate(chosen) if chosen else np.zeros(0, bool)
-    rows = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
-    keep = is_kept[indices]
-    if second is not None:
-        # Rows and columns are both those of the parameters.
-        keep &= is_kept[rows]
-        of = np.cumsum(is_kept) - 1
-        rows, m = of[rows], int(is_kept.sum())
-    else:
-        m = len(indptr) - 1
-    rows, indices, data = rows[keep], (np.cumsum(is_kept) - 1)[indices[keep]].astype(np.int32), data[keep]
-    indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=m))])
-    shape = (m, int(is_kept.sum()))
     assert len(is_kept) == n
+    m = len(indptr) - 1
+    if not is_kept.all():
+        rows = np.repeat(np.arange(m), np.diff(indptr))
+        keep = is_kept[indices]
+        if second is not None:
+            # Rows and columns are both those of the parameters.
+            keep &= is_kept[rows]
+            rows, m = (np.cumsum(is_kept) - 1)[rows], int(is_kept.sum())
+        rows, indices, data = rows[keep], (np.cumsum(is_kept) - 1)[indices[keep]].astype(np.int32), data[keep]
+        indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=m))]).astype(indptr.dtype)
+    shape = (m, int(is_kept.sum()))
     try:
         from scipy.sparse import csr_array
     except ImportError:

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use array::{Argument, Array, Check, Csr, Derivative, Leaf, Number, Order, Parameter, Place, Recovery, Step};
+use numpy::PyArray1;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
@@ -81,9 +82,9 @@ type LeafInfo = (String, &'static str, Vec<u32>, bool);
 /// A parameter: its name, its type, whether it is an input and whether it is an output, and its leaves.
 type ParameterInfo = (String, String, bool, bool, Vec<LeafInfo>);
 
-/// A matrix in compressed rows: the starts of the rows (int64), the columns (int32) and the values (float64) as bytes, and
-/// the number of columns.
-type Compressed<'py> = (Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<'py, PyBytes>, usize);
+/// A matrix in compressed rows: arrays of the starts of the rows (int32 if that holds them, else int64), of the columns (int32)
+/// and of the values (float64), and the number of columns.
+type Compressed<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>, usize);
 
 fn leaf_info(leaf: &Leaf) -> LeafInfo {
     (leaf.path.clone(), dtype_name(leaf.kind), leaf.dims.clone(), leaf.diff)
@@ -222,11 +223,13 @@ impl Function {
         let f = self.inner.clone();
         let found = run(py, true, Vec::new, move |_| f.sparse(&point, &memory, order))?;
         let Csr { pattern, values } = found.map_err(|error| raised(py, error))?;
-        let starts: Vec<u8> = pattern.starts.iter().flat_map(|&at| (at as i64).to_ne_bytes()).collect();
-        let columns: Vec<u8> = pattern.columns.iter().flat_map(|&at| (at as i32).to_ne_bytes()).collect();
-        let values: Vec<u8> = values.iter().flat_map(|x| x.to_ne_bytes()).collect();
-        let bytes = |list: Vec<u8>| PyBytes::new(py, &list);
-        Ok((bytes(starts), bytes(columns), bytes(values), pattern.n_columns))
+        let starts = match i32::try_from(pattern.len()) {
+            Ok(_) => PyArray1::from_iter(py, pattern.starts.iter().map(|&at| at as i32)).into_any(),
+            Err(_) => PyArray1::from_iter(py, pattern.starts.iter().map(|&at| at as i64)).into_any(),
+        };
+        let columns = PyArray1::from_iter(py, pattern.columns.iter().map(|&at| at as i32));
+        let values = PyArray1::from_vec(py, values);
+        Ok((starts, columns.into_any(), values.into_any(), pattern.n_columns))
     }
 
     /// The function after each pass of differentiation.

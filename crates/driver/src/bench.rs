@@ -246,7 +246,7 @@ impl Kernels {
         let mut tables = Tables::new("bench.table", Space::ReadOnly);
         let mut sums = Tables::new("bench.out", Space::ReadWrite);
         let params = module.funcs[info.func].params.clone();
-        let row = Row::new(&mut module, &mut tables, &params);
+        let row = Row::new(&mut module, &mut tables, &params, 1);
         let number = widest(&module, info);
         let out = sums.add(&mut module, number);
         module.entries.clear();
@@ -304,8 +304,9 @@ impl Kernels {
         let module = self.module.clone();
         let mut runner = Runner::with_pointers(module, &options.memory, options.execution.backend, code)?;
         if let Some(OwnMemory { row, tables, numbers, out }) = &self.own {
-            for (global, bytes) in row.to_bytes(tables, &[numbers], 1) {
-                runner.bind_global(global, &bytes);
+            for (table, &(_, global)) in tables.globals.iter().enumerate() {
+                let bytes = runner.zeroed(global, row.size(tables, table, 1));
+                row.write(tables, table, bytes, numbers.iter().enumerate().map(|(n, &bits)| (0, n, bits)));
             }
             runner.bind_global(out.0, &vec![0; self.threads() as usize * out.1 as usize]);
         }
@@ -390,7 +391,7 @@ fn kernel(
         let at = kernel.b.u32(at);
         let varies = matches!(kernel.b.types[slot.ty], TypeData::Scalar(_) | TypeData::Vector(..));
         kernel.scale = varies.then_some(scale);
-        let strides = wrap::dense(kernel.b.types, slot.ty);
+        let strides = wrap::dense(kernel.b.types, slot.ty, 1);
         args.push(kernel.read(slot.ty, kind, handle, at, &strides));
     }
     let values = kernel.b.call_func(func, &results, &args);

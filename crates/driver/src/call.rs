@@ -8,6 +8,7 @@
 mod pattern;
 mod sparse;
 
+use std::ops::Range;
 use std::path::Path;
 
 use ir::{Func, Module, Scalar, Slot, Space, Type, TypeData, Types, scalar};
@@ -21,6 +22,7 @@ use crate::inputs;
 use crate::launch::{Backend, CodeOptions, Runner};
 use crate::output::number_text;
 use crate::pipeline::{Compiled, Loaded};
+use crate::sparse::Products;
 use crate::wrap::{self, Tables, Wrapped};
 
 pub use sparse::Sparse;
@@ -77,8 +79,10 @@ pub enum Direction {
     Back,
 }
 
-/// Threads per group on backends whose threads run side by side.
-const GROUP: u32 = 16;
+/// The fewest arguments and results of the calls of a dispatch that takes all cores.
+const LARGE: usize = 1 << 16;
+/// The most bytes of arguments and results of the calls of one dispatch.
+const MOST_BYTES: usize = 1 << 28;
 
 impl Callee {
     /// Prepares the first compiled function for calls, given the memory that will be bound to it.
@@ -111,7 +115,11 @@ impl Callee {
         let behind = behind::name_pointers(&mut module, binds, backend)?;
         let user: Vec<_> =
             module.globals.iter().filter(|(_, g)| is_written(&module, g)).map(|g| g.0).collect();
-        let group = if backend.has_lanes(code) && user.is_empty() { GROUP } else { 1 };
+        // Places in tables of a group are numbers of 32 bits.
+        let fits = inputs.len().max(outputs.len()) < MOST_BYTES;
+        let bytes = inputs.iter().chain(&outputs).map(|n| n.scalar.bytes()).max().unwrap_or(4);
+        let together = backend.side_by_side(code, bytes).next_power_of_two();
+        let group = if user.is_empty() && fits { together } else { 1 };
         let mut common = Tables::new("call.point", Space::ReadOnly);
         let mut arguments = Tables::new("call.arguments", Space::ReadOnly);
         let mut results = Tables::new("call.results", Space::ReadWrite);
@@ -156,7 +164,7 @@ impl Callee {
             args: Default::default(),
             results: Default::default(),
         };
-        callee.give(&nothing, &[], &[], 0);
+        callee.give(&nothing, &[], &Calls::default(), 0..0, 0);
         Ok(callee)
     }
 
@@ -222,17 +230,16 @@ impl Callee {
     /// The Jacobian by forward mode: `[output][input]`, over the numbers that have tangents.
     pub fn forward(&mut self, point: &Point) -> Result<Vec<Vec<f64>>, Error> {
         let jvp = self.derivative(self.jvp.as_ref())?;
-        let columns = self.call(&jvp, point, &units(&self.inputs).collect::<Vec<_>>(), self.outputs.len())?;
-        let columns: Vec<Vec<f64>> = columns.iter().map(|column| floats(&self.outputs, column)).collect();
-        let n_outputs = self.outputs.iter().filter(|n| n.diff).count();
-        Ok(transposed(&columns, n_outputs))
+        let columns =
+            self.products(&jvp, point, &units(&self.inputs), &scalars(&self.outputs), self.outputs.len())?;
+        Ok(columns.rows().map(<[f64]>::to_vec).collect())
     }
 
     /// The Jacobian by reverse mode: `[output][input]`.
     pub fn reverse(&mut self, point: &Point) -> Result<Vec<Vec<f64>>, Error> {
         let vjp = self.derivative(self.vjp.as_ref())?;
-        let rows = self.call(&vjp, point, &units(&self.outputs).collect::<Vec<_>>(), 0)?;
-        Ok(rows.iter().map(|row| floats(&self.inputs, row)).collect())
+        let rows = self.products(&vjp, point, &units(&self.outputs), &scalars(&self.inputs), 0)?;
+        Ok(rows.each().collect())
     }
 
     /// The function's outputs, as bits, and their derivative along a direction, over the outputs that have tangents. The
@@ -298,30 +305,34 @@ impl Callee {
     /// The second derivatives `[input][input]` of the differentiable output number `output`, if they were
     /// requested.
     pub fn hessian(&mut self, point: &Point, output: usize) -> Result<Vec<Vec<f64>>, Error> {
-        let along: Vec<Vec<u64>> = units(&self.inputs).collect();
         // Column i holds d(gradient)/d(input i).
-        let columns = self.second(point, output, &along)?;
-        Ok(transposed(&columns, columns.len()))
+        let columns = self.second(point, output, &units(&self.inputs))?;
+        Ok(columns.rows().map(<[f64]>::to_vec).collect())
     }
 
     /// The second derivatives of the differentiable output number `output` times a direction. The direction
     /// is given as a point, of which only the numbers with tangents are used.
     pub fn hessian_vector(&mut self, point: &Point, output: usize, along: &Point) -> Result<Vec<f64>, Error> {
-        let along = self.inputs.iter().zip(along).filter(|n| n.0.diff).map(|n| *n.1).collect();
-        Ok(self.second(point, output, &[along])?.swap_remove(0))
+        let along: Vec<u64> = self.inputs.iter().zip(along).filter(|n| n.0.diff).map(|n| *n.1).collect();
+        let mut calls = Calls::default();
+        calls.push(along.into_iter().enumerate());
+        Ok(self.second(point, output, &calls)?.product(0))
     }
 
-    /// The derivative of a gradient along each direction.
-    fn second(&mut self, point: &Point, output: usize, along: &[Vec<u64>]) -> Result<Vec<Vec<f64>>, Error> {
+    /// The derivative of a gradient along each direction, whose numbers are the calls' own.
+    fn second(&mut self, point: &Point, output: usize, along: &Calls) -> Result<Products, Error> {
         let second = self.hessian.clone();
         let second = second.ok_or_else(|| Error::input("the function has no second derivative"))?;
-        let cotangents = units(&self.outputs).nth(output).unwrap_or_default();
-        let still = vec![0; cotangents.len()];
-        let calls: Vec<Vec<u64>> =
-            along.iter().map(|along| [&cotangents[..], along, &still].concat()).collect();
-        let n = self.inputs.iter().filter(|n| n.diff).count();
-        let columns = self.call(&second, point, &calls, n)?;
-        Ok(columns.iter().map(|column| floats(&self.inputs, column)).collect())
+        // The cotangents come first: one for the output, zero for the others.
+        let cotangents = self.outputs.iter().filter(|n| n.diff);
+        let one = cotangents.clone().nth(output).map(|n| (output, scalar::one(n.scalar)));
+        let first = cotangents.count();
+        let mut calls = Calls::default();
+        for call in 0..along.len() {
+            calls.push(one.into_iter().chain(along.numbers(call).map(|(n, bits)| (first + n, bits))));
+        }
+        let skip = self.inputs.iter().filter(|n| n.diff).count();
+        self.products(&second, point, &calls, &scalars(&self.inputs), skip)
     }
 
     /// All outputs as text, by parameter: `(name, value)`. `text` is [`number_text`] or [`number_json`](crate::output::number_json).
@@ -351,7 +362,7 @@ impl Callee {
     }
 
     /// Calls a kernel's function once for each list of numbers, which follow those of the point, and gives its results from
-    /// number `skip` on. If calls may change memory, each call starts with the memory's bound content.
+    /// number `skip` on.
     fn call(
         &mut self,
         kernel: &Wrapped,
@@ -359,51 +370,99 @@ impl Callee {
         calls: &[Vec<u64>],
         skip: usize,
     ) -> Result<Vec<Vec<u64>>, Error> {
-        let Some(writable) = self.writable.take() else { return self.dispatch(kernel, point, calls, skip) };
-        let mut results = Vec::new();
+        let mut all = Calls::default();
+        calls.iter().for_each(|call| all.push(call.iter().copied().enumerate()));
+        let mut results = Vec::with_capacity(calls.len());
+        self.each(kernel, point, &all, |range, tables, bytes| {
+            let numbers = skip..kernel.results.len();
+            let number = |call| move |n| kernel.results.read(tables, bytes, n)(call);
+            results
+                .extend((0..range.len()).map(|call| numbers.clone().map(number(call)).collect::<Vec<_>>()));
+        })?;
+        Ok(results)
+    }
+
+    /// The products that a kernel computes: differentials of these types, which are its results from number `skip` on.
+    fn products(
+        &mut self,
+        kernel: &Wrapped,
+        point: &[u64],
+        calls: &Calls,
+        scalars: &[Scalar],
+        skip: usize,
+    ) -> Result<Products, Error> {
+        let mut products = Products::new(calls.len(), scalars.len());
+        self.each(kernel, point, calls, |range, tables, bytes| {
+            for (row, &s) in scalars.iter().enumerate() {
+                let read = kernel.results.read(tables, bytes, skip + row);
+                let found = products.row_mut(row)[range.clone()].iter_mut().enumerate();
+                found.for_each(|(call, x)| *x = float(s, read(call)));
+            }
+        })?;
+        Ok(products)
+    }
+
+    /// Calls a kernel's function in as many dispatches as its memory asks for. If calls may change memory, each starts with
+    /// the memory's bound content. `done` takes the calls of each dispatch, and the tables of results with their bytes, in
+    /// which these calls are the first.
+    fn each(
+        &mut self,
+        kernel: &Wrapped,
+        point: &[u64],
+        calls: &Calls,
+        mut done: impl FnMut(Range<usize>, &Tables, &[&[u8]]),
+    ) -> Result<(), Error> {
+        let bytes = 8 * (kernel.args.len() + kernel.results.len()).max(1);
+        let most =
+            if self.writable.is_some() { 1 } else { (MOST_BYTES / bytes).next_multiple_of(self.group) };
+        let writable = self.writable.take();
+        let mut start = 0;
         let mut outcome = Ok(());
-        for call in calls {
-            for (global, bytes) in &writable {
+        while start < calls.len() && outcome.is_ok() {
+            let range = start..calls.len().min(start + most.max(self.group));
+            for (global, bytes) in writable.iter().flatten() {
                 self.runner.bytes_mut_of(*global).copy_from_slice(bytes);
             }
-            match self.dispatch(kernel, point, std::slice::from_ref(call), skip) {
-                Ok(mut found) => results.append(&mut found),
-                Err(error) => {
-                    outcome = Err(error);
-                    break;
-                }
-            }
+            start = range.end;
+            outcome = self.dispatch(kernel, point, calls, range.clone()).map(|()| {
+                let globals = self.results.globals.iter();
+                let bytes: Vec<&[u8]> = globals.map(|t| self.runner.bytes_of(t.1)).collect();
+                done(range, &self.results, &bytes);
+            });
         }
-        self.writable = Some(writable);
-        outcome.map(|()| results)
+        self.writable = writable;
+        outcome
     }
 
     fn dispatch(
         &mut self,
         kernel: &Wrapped,
         point: &[u64],
-        calls: &[Vec<u64>],
-        skip: usize,
-    ) -> Result<Vec<Vec<u64>>, Error> {
-        if calls.is_empty() {
-            return Ok(Vec::new());
-        }
-        // The last group is padded with copies of the last call.
-        let threads = calls.len().next_multiple_of(self.group);
-        self.give(kernel, point, calls, threads);
-        self.runner.call(kernel.entry, (threads / self.group) as u32)?;
-        let bytes: Vec<&[u8]> = self.results.globals.iter().map(|t| self.runner.bytes_of(t.1)).collect();
-        Ok((0..calls.len()).map(|call| kernel.results.read(&self.results, &bytes, call, skip)).collect())
+        calls: &Calls,
+        range: Range<usize>,
+    ) -> Result<(), Error> {
+        // The last group is padded with copies of the first call.
+        let threads = range.len().next_multiple_of(self.group);
+        self.give(kernel, point, calls, range, threads);
+        // Waking other cores takes longer than a small function.
+        let is_large = threads * (kernel.args.len() + kernel.results.len()) >= LARGE;
+        self.runner.call(kernel.entry, (threads / self.group) as u32, is_large)?;
+        Ok(())
     }
 
     /// Fills the tables for these calls, all at one point.
-    fn give(&mut self, kernel: &Wrapped, point: &[u64], calls: &[Vec<u64>], threads: usize) {
-        let shared: &[&[u64]] = if calls.is_empty() { &[] } else { &[point] };
-        let own: Vec<&[u64]> = calls.iter().map(Vec::as_slice).collect();
-        let common = kernel.shared.to_bytes(&self.common, shared, shared.len());
-        let own = kernel.args.to_bytes(&self.arguments, &own, threads);
-        for (global, bytes) in common.into_iter().chain(own) {
-            self.runner.bind_global(global, &bytes);
+    fn give(&mut self, kernel: &Wrapped, point: &[u64], calls: &Calls, range: Range<usize>, threads: usize) {
+        for (table, &(_, global)) in self.common.globals.iter().enumerate() {
+            let bytes = self.runner.zeroed(global, kernel.shared.size(&self.common, table, 1));
+            let numbers = point.iter().enumerate().map(|(n, &bits)| (0, n, bits));
+            kernel.shared.write(&self.common, table, bytes, numbers);
+        }
+        for (table, &(_, global)) in self.arguments.globals.iter().enumerate() {
+            let bytes = self.runner.zeroed(global, kernel.args.size(&self.arguments, table, threads));
+            let call = |thread: usize| range.start + if thread < range.len() { thread } else { 0 };
+            let numbers = (0..threads)
+                .flat_map(|thread| calls.numbers(call(thread)).map(move |(n, bits)| (thread, n, bits)));
+            kernel.args.write(&self.arguments, table, bytes, numbers);
         }
         for (table, &(_, global)) in self.results.globals.iter().enumerate() {
             let size = kernel.results.size(&self.results, table, threads);
@@ -412,6 +471,39 @@ impl Callee {
                 self.runner.bind_global(global, &vec![0; size]);
             }
         }
+    }
+}
+
+/// The numbers of several calls that differ from zero.
+struct Calls {
+    /// Where each call begins in `numbers`, and the end of the last one.
+    starts: Vec<usize>,
+    /// The index of each number, and its bits.
+    numbers: Vec<(u32, u64)>,
+}
+
+impl Default for Calls {
+    fn default() -> Calls {
+        Calls { starts: vec![0], numbers: Vec::new() }
+    }
+}
+
+impl Calls {
+    /// Adds a call with these numbers, each with its index; the others are zero.
+    fn push(&mut self, numbers: impl IntoIterator<Item = (usize, u64)>) {
+        let present = numbers.into_iter().filter(|&(_, bits)| bits != 0);
+        self.numbers.extend(present.map(|(n, bits)| (n as u32, bits)));
+        self.starts.push(self.numbers.len());
+    }
+
+    fn len(&self) -> usize {
+        self.starts.len() - 1
+    }
+
+    /// The numbers of a call.
+    fn numbers(&self, call: usize) -> impl Iterator<Item = (usize, u64)> + '_ {
+        let own = &self.numbers[self.starts[call]..self.starts[call + 1]];
+        own.iter().map(|&(n, bits)| (n as usize, bits))
     }
 }
 
@@ -442,24 +534,27 @@ fn check_length(numbers: &[Number], differentials: &[u64]) -> Result<(), Error> 
     }
 }
 
-/// For each number that has a tangent, the tangents of all of them: one for that number, zero for the others.
-fn units(numbers: &[Number]) -> impl Iterator<Item = Vec<u64>> {
-    let diff: Vec<Scalar> = numbers.iter().filter(|n| n.diff).map(|n| n.scalar).collect();
-    (0..diff.len()).map(move |at| {
-        let bit = |(k, s): (usize, &Scalar)| if k == at { scalar::one(*s) } else { 0 };
-        diff.iter().enumerate().map(bit).collect()
-    })
+/// The types of the numbers that have tangents.
+fn scalars(numbers: &[Number]) -> Vec<Scalar> {
+    numbers.iter().filter(|n| n.diff).map(|n| n.scalar).collect()
 }
 
-/// The differentials of the numbers that have tangents, as `f64`. A device that ignores the sign of zero leaves
-/// absent ones -0, which is 0 as a number.
+/// For each number that has a tangent, a call with the tangents of all of them: one for that number, zero for the others.
+fn units(numbers: &[Number]) -> Calls {
+    let mut calls = Calls::default();
+    scalars(numbers).into_iter().enumerate().for_each(|(at, s)| calls.push([(at, scalar::one(s))]));
+    calls
+}
+
+/// The differentials of the numbers that have tangents, as `f64`.
 fn floats(numbers: &[Number], bits: &[u64]) -> Vec<f64> {
     let diff = numbers.iter().filter(|n| n.diff);
-    diff.zip(bits).map(|(n, &bits)| scalar::to_f64(n.scalar, bits) + 0.0).collect()
+    diff.zip(bits).map(|(n, &bits)| float(n.scalar, bits)).collect()
 }
 
-fn transposed(columns: &[Vec<f64>], n_rows: usize) -> Vec<Vec<f64>> {
-    (0..n_rows).map(|r| columns.iter().map(|c| c.get(r).copied().unwrap_or(0.0)).collect()).collect()
+/// A differential as `f64`. A device that ignores the sign of zero leaves absent ones -0, which is 0 as a number.
+fn float(s: Scalar, bits: u64) -> f64 {
+    scalar::to_f64(s, bits) + 0.0
 }
 
 /// The point given by `NAME=JSON` pairs, for a function with these inputs.

@@ -469,6 +469,15 @@ impl Runner {
         self.buffers.bytes_mut(global)
     }
 
+    /// The bytes of a global, for modification: `len` zeros.
+    pub(crate) fn zeroed(&mut self, global: Global, len: usize) -> &mut [u8] {
+        match self.is_bound(global) && self.bytes_of(global).len() == len {
+            true => self.bytes_mut_of(global).fill(0),
+            false => self.bind_global(global, &vec![0; len]),
+        }
+        self.bytes_mut_of(global)
+    }
+
     /// The global of that name, or the one that holds the elements of the tensor of that name.
     pub fn find(&self, name: &str) -> Option<Global> {
         let tensor = self.tensors.iter().find(|t| t.name == name).map(|t| t.data);
@@ -526,9 +535,11 @@ impl Runner {
     }
 
     /// Runs groups of an entry point whose threads are calls from the host, so error messages do not mention
-    /// thread numbers.
-    pub(crate) fn call(&mut self, number: usize, groups: u32) -> Result<Output, Error> {
-        let called = self.try_dispatch(number, [groups, 1, 1], 1, None);
+    /// thread numbers. All cores run them if `is_large`, else the current one does.
+    pub(crate) fn call(&mut self, number: usize, groups: u32, is_large: bool) -> Result<Output, Error> {
+        let before = std::mem::replace(&mut self.options.at_once, is_large);
+        let called = self.try_dispatch(number, [groups, 1, 1], usize::from(!is_large), None);
+        self.options.at_once = before;
         called.map_err(|error| stopped(error.message, error.span))
     }
 

@@ -5,8 +5,8 @@
 //! describes their locations.
 
 use ir::{
-    Builder, Entry, Func, Function, Global, GlobalData, LoopInfo, MemData, Module, Op, Path, Scalar, Slot,
-    Space, Span, Type, TypeData, Types, Value, scalar,
+    Builder, Builtin, Entry, Func, Function, Global, GlobalData, LoopInfo, MemData, Module, Op, Path, Scalar,
+    Slot, Space, Span, Type, TypeData, Types, Value, scalar,
 };
 
 /// The length from which arrays are read and written by loops.
@@ -45,10 +45,10 @@ pub fn dims(types: &Types, ty: Type) -> Vec<u32> {
     }
 }
 
-/// The strides of a value whose numbers are contiguous.
-pub fn dense(types: &Types, ty: Type) -> Vec<Stride> {
+/// The strides of a value whose numbers follow each other at this distance.
+pub fn dense(types: &Types, ty: Type, distance: u32) -> Vec<Stride> {
     let dims = dims(types, ty);
-    (0..dims.len()).map(|k| Stride::Of(dims[k + 1..].iter().product())).collect()
+    (0..dims.len()).map(|k| Stride::Of(distance * dims[k + 1..].iter().product::<u32>())).collect()
 }
 
 /// The number of numbers in a value of a type.
@@ -94,11 +94,16 @@ impl Tables {
     }
 }
 
-/// The layout of the numbers of one call.
+/// The layout of the numbers of calls.
+///
+/// The calls of a group lie side by side: number `n` of all of them, then number `n + 1`. So threads that run side by side
+/// read and write neighbours in memory, and what the host does with a number of all calls is in one place, too.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Row {
+    /// The binary logarithm of the number of calls of a group.
+    group: u32,
     /// For each number: its scalar, its table, and its index among the call's numbers in that table.
-    numbers: Vec<(Scalar, usize, u32)>,
+    numbers: Vec<(Scalar, u16, u32)>,
     /// For each leaf: its table, and its index there.
     leaves: Vec<(usize, u32)>,
     /// The number of numbers per call, by table.
@@ -106,9 +111,9 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    /// The layout of slots that consist of numbers.
-    pub(crate) fn new(module: &mut Module, tables: &mut Tables, slots: &[Slot]) -> Row {
-        let mut row = Row::default();
+    /// The layout of slots that consist of numbers, for calls in groups of `group`, a power of two.
+    pub(crate) fn new(module: &mut Module, tables: &mut Tables, slots: &[Slot], group: u32) -> Row {
+        let mut row = Row { group: group.trailing_zeros(), ..Row::default() };
         for slot in slots {
             let s = module.types.scalar_of(slot.ty).unwrap_or(Scalar::U64);
             let table = tables.add(module, s);
@@ -117,7 +122,7 @@ impl Row {
             }
             let (at, n) = (row.sizes[table], count(&module.types, slot.ty));
             row.leaves.push((table, at));
-            row.numbers.extend((at..at + n).map(|at| (s, table, at)));
+            row.numbers.extend((at..at + n).map(|at| (s, table as u16, at)));
             row.sizes[table] += n;
         }
         row
@@ -128,53 +133,57 @@ impl Row {
         self.leaves.get(n).copied()
     }
 
-    /// The contents of each table for calls with these numbers, with copies of the last one for further threads.
-    pub(crate) fn to_bytes(
-        &self,
-        tables: &Tables,
-        calls: &[&[u64]],
-        threads: usize,
-    ) -> Vec<(Global, Vec<u8>)> {
-        let size = |table| self.sizes.get(table).copied().unwrap_or(0) as usize;
-        let kinds = tables.globals.iter().enumerate();
-        let rows: Vec<(Scalar, usize)> =
-            kinds.map(|(table, &(kind, _))| (kind, size(table) * kind.bytes() as usize)).collect();
-        let mut all: Vec<(Global, Vec<u8>)> =
-            tables.globals.iter().zip(&rows).map(|(of, row)| (of.1, vec![0; row.1 * threads])).collect();
-        for (call, numbers) in calls.iter().enumerate() {
-            for (&(s, table, at), &bits) in self.numbers.iter().zip(*numbers) {
-                let (kind, row) = rows[table];
-                let bits = if s == kind { bits } else { scalar::convert(s, kind, bits) };
-                let at = call * row + at as usize * kind.bytes() as usize;
-                let bytes = &mut all[table].1[at..];
-                match kind.bytes() {
-                    8 => bytes[..8].copy_from_slice(&bits.to_le_bytes()),
-                    width => bytes[..width as usize].copy_from_slice(&bits.to_le_bytes()[..width as usize]),
-                }
-            }
-        }
-        let last = calls.len().max(1) - 1;
-        for ((_, bytes), (_, row)) in all.iter_mut().zip(rows) {
-            (last + 1..threads)
-                .for_each(|thread| bytes.copy_within(last * row..(last + 1) * row, thread * row));
-        }
-        all
+    /// Where a number of a call is in its table, as an index.
+    fn place(&self, call: usize, table: usize, at: u32) -> usize {
+        let (group, size) = (self.group, self.sizes[table] as usize);
+        ((call >> group) * size + at as usize) << group | call & ((1 << group) - 1)
     }
 
-    /// The numbers of call number `call` from number `skip` on, read from the bytes of all tables.
-    pub(crate) fn read(&self, tables: &Tables, bytes: &[&[u8]], call: usize, skip: usize) -> Vec<u64> {
-        let of = |&(s, table, at): &(Scalar, usize, u32)| {
-            let kind = tables.globals[table].0;
-            let width = kind.bytes() as usize;
-            let at = (call * self.sizes[table] as usize + at as usize) * width;
-            let bits = match bytes[table].get(at..at + width) {
+    /// Writes numbers of calls, each given by the call, its index among the call's numbers, and its bits, to the bytes of a
+    /// table. Numbers that are in other tables are passed over.
+    pub(crate) fn write(
+        &self,
+        tables: &Tables,
+        table: usize,
+        bytes: &mut [u8],
+        numbers: impl IntoIterator<Item = (usize, usize, u64)>,
+    ) {
+        let kind = tables.globals[table].0;
+        let width = kind.bytes() as usize;
+        for (call, n, bits) in numbers {
+            let (s, of, at) = self.numbers[n];
+            if usize::from(of) != table {
+                continue;
+            }
+            let bits = if s == kind { bits } else { scalar::convert(s, kind, bits) };
+            let start = self.place(call, table, at) * width;
+            match width {
+                8 => bytes[start..start + 8].copy_from_slice(&bits.to_le_bytes()),
+                _ => bytes[start..start + width].copy_from_slice(&bits.to_le_bytes()[..width]),
+            }
+        }
+    }
+
+    /// Reads number `n` of calls, as bits, from the bytes of all tables.
+    pub(crate) fn read(&self, tables: &Tables, bytes: &[&[u8]], n: usize) -> impl Fn(usize) -> u64 {
+        let (s, table, at) = self.numbers[n];
+        let table = usize::from(table);
+        let (kind, bytes) = (tables.globals[table].0, bytes[table]);
+        let width = kind.bytes() as usize;
+        move |call| {
+            let start = self.place(call, table, at) * width;
+            let bits = match bytes.get(start..start + width) {
                 Some(&[a, b, c, d, e, f, g, h]) => u64::from_le_bytes([a, b, c, d, e, f, g, h]),
                 Some(bytes) => crate::npy::from_le(bytes),
                 None => 0,
             };
             if kind == s { bits } else { scalar::convert(kind, s, bits) }
-        };
-        self.numbers.iter().skip(skip).map(of).collect()
+        }
+    }
+
+    /// The number of numbers of a call.
+    pub(crate) fn len(&self) -> usize {
+        self.numbers.len()
     }
 
     /// The size of a table in bytes for `calls` calls.
@@ -219,11 +228,18 @@ impl<'a> Kernel<'a> {
         self.b.emit(Op::Add, &[base, n])
     }
 
-    /// The index in a table of the number `at` of this thread's call; a call has `size` numbers in the table.
-    fn first(&mut self, size: u32, at: u32) -> Value {
-        let size = self.b.u32(size);
-        let begin = self.b.emit(Op::Mul, &[self.thread, size]);
-        self.plus(begin, at)
+    /// The index in a table of number `at` of this thread's call, of groups of `group` threads; a call has `size` numbers in
+    /// the table. See [`Row`].
+    fn first(&mut self, group: u32, size: u32, at: u32) -> Value {
+        let ty = self.b.types.vector(Scalar::U32, 3);
+        let [of, lane] = [Builtin::GroupId, Builtin::GroupThreadId].map(|id| {
+            let id = self.b.emit_typed(Op::Builtin(id), &[], ty);
+            self.b.emit(Op::Extract(0), &[id])
+        });
+        let size = self.b.u32(size * group);
+        let begin = self.b.emit(Op::Mul, &[of, size]);
+        let begin = self.plus(begin, at * group);
+        self.b.emit(Op::Add, &[begin, lane])
     }
 
     /// The index of part `k` of a value that begins at `at`.
@@ -363,8 +379,8 @@ pub(crate) fn wrap(
 ) -> Wrapped {
     let Function { params, results, name, .. } = module.funcs[func].clone();
     let (same, own) = params.split_at(shared.min(params.len()));
-    let (shared_row, args_row) = (Row::new(module, common, same), Row::new(module, inputs, own));
-    let results_row = Row::new(module, outputs, &results);
+    let (shared_row, args_row) = (Row::new(module, common, same, 1), Row::new(module, inputs, own, group));
+    let results_row = Row::new(module, outputs, &results, group);
     let entry = module.entries.len();
     let (common, inputs, outputs) = (common.places(module), inputs.places(module), outputs.places(module));
     let mut k = Kernel::new(&mut module.types, format!("call of {name}"));
@@ -373,22 +389,22 @@ pub(crate) fn wrap(
         let (kind, place) = common[table];
         let handle = k.table(place);
         let at = k.b.u32(at);
-        let strides = dense(k.b.types, slot.ty);
+        let strides = dense(k.b.types, slot.ty, 1);
         args.push(k.read(slot.ty, kind, handle, at, &strides));
     }
     for (slot, &(table, at)) in own.iter().zip(&args_row.leaves) {
         let (kind, place) = inputs[table];
         let handle = k.table(place);
-        let at = k.first(args_row.sizes[table], at);
-        let strides = dense(k.b.types, slot.ty);
+        let at = k.first(group, args_row.sizes[table], at);
+        let strides = dense(k.b.types, slot.ty, group);
         args.push(k.read(slot.ty, kind, handle, at, &strides));
     }
     let values = k.b.call_func(func, &results, &args);
     for (v, &(table, at)) in values.into_iter().zip(&results_row.leaves) {
         let (kind, place) = outputs[table];
         let handle = k.table(place);
-        let at = k.first(results_row.sizes[table], at);
-        let strides = dense(k.b.types, k.b.func.ty(v));
+        let at = k.first(group, results_row.sizes[table], at);
+        let strides = dense(k.b.types, k.b.func.ty(v), group);
         k.write(v, at, &strides, &mut |k, at, x| k.store(kind, handle, at, x));
     }
     let kernel = k.b.finish(Vec::new(), Vec::new());

@@ -608,6 +608,48 @@ fn sparse_matrices_are_the_dense_ones() {
     }
 }
 
+/// So many numbers that all cores compute the products, in several groups, of which the last is not full.
+#[test]
+fn a_large_matrix_has_the_numbers_of_its_formula() {
+    const N: usize = 7000;
+    let text = "
+        static const int N = 7000;
+        [Differentiable] double[N] f(double x[N], float y, no_diff int apart)
+        {
+            double r[N];
+            for (int i = 0; i < N; i++)
+            {
+                r[i] = x[i] * x[i] * double(y);
+                for (int k = 1; k <= 4; k++) r[i] += k * x[(i + k * apart) % N];
+            }
+            return r;
+        }";
+    let module = Compiler::new().text("f.slang", text).expect("reads");
+    let f = module.function("f").expect("compiles");
+    let mut before = None;
+    for step in [0.5, 0.25] {
+        let x: Vec<f64> = (0..N).map(|i| 1.0 + step * (i % 8) as f64).collect();
+        let at = Arguments::new().with("x", x.clone()).with("y", 1.5).with("apart", 11);
+        let found = match &before {
+            None => f.sparse_jacobian(&at),
+            Some(before) => f.sparse_jacobian_again(&at, before),
+        };
+        let found = found.expect("derivatives");
+        let (forward, reverse) = found.products();
+        assert!(forward + reverse > 4 && forward + reverse < 20, "{forward} and {reverse}");
+        for i in 0..N {
+            let mut row: Vec<(usize, f64)> = (1..=4).map(|k| ((i + 11 * k) % N, k as f64)).collect();
+            row.extend([(i, 3.0 * x[i]), (N, x[i] * x[i])]);
+            row.sort_by_key(|number| number.0);
+            let range = found.starts()[i]..found.starts()[i + 1];
+            let columns = found.columns()[range.clone()].iter().map(|&column| column as usize);
+            let own: Vec<(usize, f64)> = columns.zip(found.values()[range].iter().copied()).collect();
+            assert_eq!(own, row, "row {i}");
+        }
+        before = Some(found);
+    }
+}
+
 #[test]
 fn another_path_has_another_pattern() {
     let text = "

@@ -115,7 +115,12 @@ pub(crate) fn dispatch(
                         });
                     }
                 };
-                let _ = work.all(0, others);
+                if options.at_once {
+                    others();
+                    let _ = work.all(0, || {});
+                } else {
+                    let _ = work.all(0, others);
+                }
             }),
             _ if threads > 0 => {
                 let _ = work.all(0, || {});

@@ -162,6 +162,9 @@ pub struct DeviceInfo {
 pub struct Options<'r> {
     /// Worker threads; 0 for one per core.
     pub threads: usize,
+    /// Each group is known to take longer than it takes to wake a worker, so that all start at once. Else the first runs
+    /// groups alone for a moment, and a dispatch of few groups may end before others come.
+    pub at_once: bool,
     /// The buffers that the host reads after the dispatch, and the number of bytes to read of each; `None`
     /// for all. The others are not copied back from a graphics processor.
     pub reads: Option<&'r [(Global, usize)]>,

@@ -4,14 +4,16 @@
 //! so a derivative that a program has written counts, whatever its function depends on. One more product has a direction of
 //! random size, and is compared with that of the matrix that was recovered.
 
+use std::sync::Arc;
+
 use ir::interp::Memory;
 
-use super::{Callee, Point, Wrapped, floats};
+use super::{Callee, Calls, Point, floats, scalars};
 use crate::error::Error;
 use crate::oracle;
 use crate::sparse::columns::Plan;
 use crate::sparse::symmetric::{self, Recovery};
-use crate::sparse::{Colours, Csr, Pattern};
+use crate::sparse::{Colours, Csr, Pattern, Products};
 
 /// A sparse matrix of derivatives, and what it took.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,13 +21,10 @@ pub struct Sparse {
     /// The matrix.
     pub matrix: Csr,
     /// The colours of its columns and rows.
-    pub plan: Plan,
+    pub plan: Arc<Plan>,
     /// How its numbers follow from the products.
     pub recovery: Recovery,
 }
-
-/// The most bytes of arguments and results of the calls of one dispatch.
-const MOST_BYTES: usize = 1 << 28;
 
 impl Callee {
     /// The Jacobian, over the numbers that have tangents, by products in both modes that have all its numbers.
@@ -33,11 +32,8 @@ impl Callee {
         let tangents = self.random_tangents();
         let arguments = [&point[..], &tangents].concat();
         let pattern = self.pattern(self.info.jvp, &arguments, point.len(), self.outputs.len())?;
-        let plan = Plan::new(&pattern);
-        let [mut forward, reverse] = self.both_modes(point, &plan, Some(&tangents))?;
-        let product = forward.pop().unwrap_or_default();
-        let values = plan.recovered(&pattern, &forward, &reverse);
-        let matrix = Csr { pattern, values };
+        let plan = Arc::new(Plan::new(&pattern));
+        let (matrix, product) = self.both_modes(point, &Arc::new(pattern), &plan, &tangents)?;
         self.check(&matrix, &tangents, &product)?;
         Ok(Sparse { matrix, plan, recovery: Recovery::Direct })
     }
@@ -46,34 +42,35 @@ impl Callee {
     /// direction shows that the pattern is another one here, that is found as by [`Self::sparse_jacobian`].
     pub fn sparse_jacobian_again(&mut self, point: &Point, before: &Sparse) -> Result<Sparse, Error> {
         let tangents = self.random_tangents();
-        let [mut forward, reverse] = self.both_modes(point, &before.plan, Some(&tangents))?;
-        let product = forward.pop().unwrap_or_default();
-        let values = before.plan.recovered(&before.matrix.pattern, &forward, &reverse);
-        let matrix = Csr { pattern: before.matrix.pattern.clone(), values };
+        let (matrix, product) = self.both_modes(point, &before.matrix.pattern, &before.plan, &tangents)?;
         match matrix.differs(&floats(&self.inputs, &tangents), &product, self.tolerances().1) {
-            None => Ok(Sparse { matrix, ..before.clone() }),
+            None => Ok(Sparse { matrix, plan: before.plan.clone(), recovery: before.recovery }),
             Some(_) => self.sparse_jacobian(point),
         }
     }
 
-    /// The products of a plan, `[forward, reverse]`, and at the end of the former that with one more direction.
+    /// The matrix by the products of a plan, and the product with one more direction.
     fn both_modes(
         &mut self,
         point: &Point,
+        pattern: &Arc<Pattern>,
         plan: &Plan,
-        more: Option<&Vec<u64>>,
-    ) -> Result<[Vec<Vec<f64>>; 2], Error> {
-        let calls: Vec<Vec<u64>> = directions(&self.inputs, &plan.forward).chain(more.cloned()).collect();
+        more: &[u64],
+    ) -> Result<(Csr, Vec<f64>), Error> {
+        let (inputs, outputs) = (scalars(&self.inputs), scalars(&self.outputs));
+        let calls = directions(&inputs, &plan.forward, more);
         let jvp = self.derivative(self.jvp.as_ref())?;
-        let (outputs, skip) = (self.outputs.clone(), self.outputs.len());
-        let forward = self.products(&jvp, point, &calls, &outputs, skip)?;
-        let calls: Vec<Vec<u64>> = directions(&self.outputs, &plan.reverse).collect();
-        if calls.is_empty() {
-            return Ok([forward, Vec::new()]);
-        }
-        let vjp = self.derivative(self.vjp.as_ref())?;
-        let reverse = self.products(&vjp, point, &calls, &self.inputs.clone(), 0)?;
-        Ok([forward, reverse])
+        let forward = self.products(&jvp, point, &calls, &outputs, self.outputs.len())?;
+        let calls = directions(&outputs, &plan.reverse, &[]);
+        let reverse = match calls.len() {
+            0 => Products::default(),
+            _ => {
+                let vjp = self.derivative(self.vjp.as_ref())?;
+                self.products(&vjp, point, &calls, &inputs, 0)?
+            }
+        };
+        let values = plan.recovered(pattern, &forward, &reverse);
+        Ok((Csr { pattern: pattern.clone(), values }, forward.product(plan.forward.count)))
     }
 
     /// The second derivatives of the differentiable output number `output`, if they were requested: a symmetric matrix over
@@ -85,15 +82,20 @@ impl Callee {
         recovery: Recovery,
     ) -> Result<Sparse, Error> {
         let tangents = self.random_tangents();
-        let along = self.second_order(output);
-        let first = point.len() + along(&[]).len() - self.outputs.iter().filter(|n| n.diff).count();
-        let arguments = [&point[..], &along(&tangents)].concat();
+        let mut cotangents: Vec<u64> = vec![0; self.outputs.iter().filter(|n| n.diff).count()];
+        let still = cotangents.clone();
+        if let Some((of, n)) = cotangents.iter_mut().zip(self.outputs.iter().filter(|n| n.diff)).nth(output) {
+            *of = ir::scalar::one(n.scalar);
+        }
+        let first = point.len() + still.len();
+        let arguments = [&point[..], &cotangents, &tangents, &still].concat();
         let pattern = self.pattern(self.info.derived.first().copied(), &arguments, first, tangents.len())?;
-        let pattern = pattern.symmetric();
+        let pattern = Arc::new(pattern.symmetric());
         let colours = symmetric::coloured(&pattern, recovery);
         let (matrix, product) = self.by_colours(point, output, &pattern, &colours, &tangents)?;
         self.check(&matrix, &tangents, &product)?;
-        Ok(Sparse { matrix, plan: Plan { forward: colours, reverse: Colours::default() }, recovery })
+        let plan = Plan { forward: colours, reverse: Colours::default() };
+        Ok(Sparse { matrix, plan: Arc::new(plan), recovery })
     }
 
     /// The second derivatives at another point, as [`Self::sparse_jacobian_again`].
@@ -107,7 +109,7 @@ impl Callee {
         let (pattern, colours) = (&before.matrix.pattern, &before.plan.forward);
         let (matrix, product) = self.by_colours(point, output, pattern, colours, &tangents)?;
         match matrix.differs(&floats(&self.inputs, &tangents), &product, self.tolerances().1) {
-            None => Ok(Sparse { matrix, ..before.clone() }),
+            None => Ok(Sparse { matrix, plan: before.plan.clone(), recovery: before.recovery }),
             Some(_) => self.sparse_hessian(point, output, before.recovery),
         }
     }
@@ -117,28 +119,15 @@ impl Callee {
         &mut self,
         point: &Point,
         output: usize,
-        pattern: &Pattern,
+        pattern: &Arc<Pattern>,
         colours: &Colours,
         more: &[u64],
     ) -> Result<(Csr, Vec<f64>), Error> {
-        let second = self.hessian.clone();
-        let second = second.ok_or_else(|| Error::input("the function has no second derivative"))?;
-        let along = self.second_order(output);
-        let directions = directions(&self.inputs, colours).chain([more.to_vec()]);
-        let calls: Vec<Vec<u64>> = directions.map(|direction| along(&direction)).collect();
-        let skip = self.inputs.iter().filter(|n| n.diff).count();
-        let mut products = self.products(&second, point, &calls, &self.inputs.clone(), skip)?;
-        let product = products.pop().unwrap_or_default();
+        let calls = directions(&scalars(&self.inputs), colours, more);
+        let products = self.second(point, output, &calls)?;
         let values = symmetric::recovered(pattern, colours, &products)
             .ok_or_else(|| Error::Internal("the colouring of a Hessian has a cycle".into()))?;
-        Ok((Csr { pattern: pattern.clone(), values }, product))
-    }
-
-    /// The arguments after the point of the derivative of the gradient of an output, for each direction.
-    fn second_order(&self, output: usize) -> impl Fn(&[u64]) -> Vec<u64> + use<> {
-        let cotangents = super::units(&self.outputs).nth(output).unwrap_or_default();
-        let still = vec![0; cotangents.len()];
-        move |direction| [&cotangents[..], direction, &still].concat()
+        Ok((Csr { pattern: pattern.clone(), values }, products.product(colours.count)))
     }
 
     /// A copy of the memory that the function reaches, for the interpreter.
@@ -159,24 +148,6 @@ impl Callee {
         };
         let scalars = self.inputs.iter().filter(|n| n.diff).map(|n| n.scalar);
         scalars.map(|s| ir::scalar::from_f64(s, next())).collect()
-    }
-
-    /// The products that a kernel computes: the differentials of `numbers`, which are its results from number `skip` on.
-    fn products(
-        &mut self,
-        kernel: &Wrapped,
-        point: &[u64],
-        calls: &[Vec<u64>],
-        numbers: &[super::Number],
-        skip: usize,
-    ) -> Result<Vec<Vec<f64>>, Error> {
-        let most = (MOST_BYTES / 8 / calls.first().map_or(1, Vec::len).max(1)).next_multiple_of(self.group);
-        let mut products = Vec::with_capacity(calls.len());
-        for part in calls.chunks(most.max(self.group)) {
-            let found = self.call(kernel, point, part, skip)?;
-            products.extend(found.iter().map(|found| floats(numbers, found)));
-        }
-        Ok(products)
     }
 
     /// Compares the product of a matrix with that of the run that found its pattern.
@@ -206,14 +177,15 @@ impl Callee {
     }
 }
 
-/// For each colour, a differential for every number that has one: 1 for those of the colour, 0 for the others.
-fn directions(numbers: &[super::Number], colours: &Colours) -> impl Iterator<Item = Vec<u64>> {
-    let scalars: Vec<ir::Scalar> = numbers.iter().filter(|n| n.diff).map(|n| n.scalar).collect();
-    colours.members().into_iter().map(move |members| {
-        let mut direction = vec![0; scalars.len()];
-        for at in members {
-            direction[at] = ir::scalar::one(scalars[at]);
-        }
-        direction
-    })
+/// For each colour, a call with a differential for every number: 1 for those of the colour, 0 for the others. If there is one
+/// `more` direction, it is the last.
+fn directions(scalars: &[ir::Scalar], colours: &Colours, more: &[u64]) -> Calls {
+    let mut calls = Calls::default();
+    for members in colours.members() {
+        calls.push(members.into_iter().map(|at| (at, ir::scalar::one(scalars[at]))));
+    }
+    if !more.is_empty() {
+        calls.push(more.iter().copied().enumerate());
+    }
+    calls
 }

@@ -40,7 +40,8 @@ impl Device for Cranelift {
         )])
     }
 
-    fn has_lanes(&self, options: &CodeOptions) -> bool {
-        options.lanes != Some(1)
+    fn side_by_side(&self, options: &CodeOptions, bytes: u32) -> u32 {
+        // Four vectors of 128 bits.
+        options.lanes.unwrap_or(64 / bytes.max(4))
     }
 }

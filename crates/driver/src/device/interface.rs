@@ -32,9 +32,9 @@ pub trait Device: Sync {
         false
     }
 
-    /// Returns true if the threads of a group run side by side.
-    fn has_lanes(&self, _options: &CodeOptions) -> bool {
-        self.is_device()
+    /// The number of threads that run side by side, in a kernel whose widest numbers have so many bytes.
+    fn side_by_side(&self, _options: &CodeOptions, _bytes: u32) -> u32 {
+        if self.is_device() { 16 } else { 1 }
     }
 
     /// Returns true if the backend generates code of its own.

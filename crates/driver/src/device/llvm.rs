@@ -49,8 +49,8 @@ impl Device for Llvm {
         Ok(vec![DeviceInfo { driver: found.path.clone(), ..device }])
     }
 
-    fn has_lanes(&self, options: &Options) -> bool {
-        options.lanes != Some(1)
+    fn side_by_side(&self, options: &Options, _bytes: u32) -> u32 {
+        options.lanes.unwrap_or(16)
     }
 
     fn prepare(&self, kept: Option<&Path>) {

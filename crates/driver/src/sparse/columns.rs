@@ -7,7 +7,7 @@
 //! in one product: products of both modes together have all numbers (Coleman and Verma, "The efficient computation of
 //! sparse Jacobian matrices using automatic differentiation", 1998).
 
-use super::{Colours, Pattern, least};
+use super::{Colours, Pattern, Products, least};
 
 /// The most steps of a greedy colouring, and of one that is done a second time in another order.
 const MOST_WORK: u64 = 1 << 32;
@@ -66,14 +66,20 @@ impl Plan {
         }
     }
 
-    /// The matrix's numbers, given the products: `forward[colour][row]` and `reverse[colour][column]`.
-    pub fn recovered(&self, pattern: &Pattern, forward: &[Vec<f64>], reverse: &[Vec<f64>]) -> Vec<f64> {
-        let number = |(row, column): (usize, usize)| match (self.reverse.of[row], self.forward.of[column]) {
-            (Some(colour), _) => reverse[colour as usize][column],
-            (None, Some(colour)) => forward[colour as usize][row],
-            (None, None) => 0.0,
-        };
-        pattern.places().map(number).collect()
+    /// The matrix's numbers, given the products of each mode by colour: of reverse mode those of the transposed matrix.
+    pub fn recovered(&self, pattern: &Pattern, forward: &Products, reverse: &Products) -> Vec<f64> {
+        let mut values = Vec::with_capacity(pattern.len());
+        for row in 0..pattern.n_rows() {
+            let columns = pattern.row(row).iter().map(|&column| column as usize);
+            match self.reverse.of[row] {
+                Some(colour) => values.extend(columns.map(|column| reverse.at(colour as usize, column))),
+                None => {
+                    let number = |colour: Option<u32>| colour.map_or(0.0, |c| forward.at(c as usize, row));
+                    values.extend(columns.map(|column| number(self.forward.of[column])));
+                }
+            }
+        }
+        values
     }
 }
 
@@ -143,15 +149,15 @@ mod tests {
     use super::*;
 
     /// The products that a plan asks for, of a matrix with these numbers.
-    fn products(pattern: &Pattern, values: &[f64], plan: &Plan) -> [Vec<Vec<f64>>; 2] {
-        let mut forward = vec![vec![0.0; pattern.n_rows()]; plan.forward.count];
-        let mut reverse = vec![vec![0.0; pattern.n_columns]; plan.reverse.count];
+    fn products(pattern: &Pattern, values: &[f64], plan: &Plan) -> [Products; 2] {
+        let mut forward = Products::new(plan.forward.count, pattern.n_rows());
+        let mut reverse = Products::new(plan.reverse.count, pattern.n_columns);
         for ((row, column), value) in pattern.places().zip(values) {
             if let Some(colour) = plan.forward.of[column] {
-                forward[colour as usize][row] += value;
+                forward.row_mut(row)[colour as usize] += value;
             }
             if let Some(colour) = plan.reverse.of[row] {
-                reverse[colour as usize][column] += value;
+                reverse.row_mut(column)[colour as usize] += value;
             }
         }
         [forward, reverse]

@@ -7,6 +7,8 @@
 //! coloring for computing derivatives", 2005). Nothing here knows of programs: [`crate::call`] finds the patterns and
 //! computes the products.
 
+use std::sync::Arc;
+
 pub mod columns;
 pub mod picture;
 pub mod symmetric;
@@ -100,11 +102,52 @@ impl Pattern {
     }
 }
 
+/// Products of a matrix with several directions. The numbers of a row are together, as they are computed and as they are read.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Products {
+    /// The number of products.
+    count: usize,
+    /// The numbers of all products, row by row.
+    numbers: Vec<f64>,
+}
+
+impl Products {
+    /// `count` products of a matrix with `n_rows` rows, which are zero.
+    pub fn new(count: usize, n_rows: usize) -> Products {
+        Products { count, numbers: vec![0.0; count * n_rows] }
+    }
+
+    /// A number of a product.
+    pub fn at(&self, product: usize, row: usize) -> f64 {
+        self.numbers[row * self.count + product]
+    }
+
+    /// The numbers of a row, one for each product.
+    pub fn row_mut(&mut self, row: usize) -> &mut [f64] {
+        &mut self.numbers[row * self.count..(row + 1) * self.count]
+    }
+
+    /// All rows, each with a number for each product.
+    pub fn rows(&self) -> impl Iterator<Item = &[f64]> {
+        self.numbers.chunks_exact(self.count.max(1))
+    }
+
+    /// One product.
+    pub fn product(&self, product: usize) -> Vec<f64> {
+        self.rows().map(|row| row[product]).collect()
+    }
+
+    /// All products.
+    pub fn each(&self) -> impl Iterator<Item = Vec<f64>> {
+        (0..self.count).map(|product| self.product(product))
+    }
+}
+
 /// A matrix in compressed rows.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Csr {
     /// Where its numbers are; all others are zero.
-    pub pattern: Pattern,
+    pub pattern: Arc<Pattern>,
     /// The numbers, in the order of the pattern's places.
     pub values: Vec<f64>,
 }
@@ -221,10 +264,11 @@ mod tests {
 
     #[test]
     fn a_missing_number_shows_in_a_product() {
-        let whole = Csr { pattern: Pattern::new(2, &[vec![0, 1], vec![1]]), values: vec![2.0, 3.0, 5.0] };
+        let whole =
+            Csr { pattern: Pattern::new(2, &[vec![0, 1], vec![1]]).into(), values: vec![2.0, 3.0, 5.0] };
         let (v, product) = ([1.5, 1.25], [6.75, 6.25]);
         assert_eq!(whole.differs(&v, &product, 1e-12), None);
-        let part = Csr { pattern: Pattern::new(2, &[vec![0], vec![1]]), values: vec![2.0, 5.0] };
+        let part = Csr { pattern: Pattern::new(2, &[vec![0], vec![1]]).into(), values: vec![2.0, 5.0] };
         assert_eq!(part.differs(&v, &product, 1e-2), Some(0));
     }
 }

@@ -13,7 +13,7 @@ use std::cell::RefCell;
 
 use rustc_hash::FxHashMap;
 
-use super::{Colours, Pattern, least};
+use super::{Colours, Pattern, Products, least};
 
 /// The steps of a colouring, at least, and for each number. What takes more has vertices with very many neighbours, which
 /// get colours of their own: no star or cycle goes through them, and the row of each is one product.
@@ -260,8 +260,8 @@ impl Forest {
     }
 }
 
-/// The matrix's numbers, given `products[colour][row]`. `None` if the colouring is not acyclic.
-pub fn recovered(pattern: &Pattern, colours: &Colours, products: &[Vec<f64>]) -> Option<Vec<f64>> {
+/// The matrix's numbers, given the products by colour. `None` if the colouring is not acyclic.
+pub fn recovered(pattern: &Pattern, colours: &Colours, products: &Products) -> Option<Vec<f64>> {
     let n = pattern.n_rows();
     let colour_of = |column: u32| colours.of[column as usize].unwrap_or(0);
     // By row: the colours of its neighbours, with the neighbours whose numbers are not known and the sum of the others.
@@ -273,7 +273,7 @@ pub fn recovered(pattern: &Pattern, colours: &Colours, products: &[Vec<f64>]) ->
             let column = pattern.columns[at];
             if column == row {
                 // No neighbour has the row's own colour.
-                values[at] = products[colour_of(row) as usize][row as usize];
+                values[at] = products.at(colour_of(row) as usize, row as usize);
                 is_known[at] = true;
             } else {
                 open.entry((row, colour_of(column))).or_default().0 += 1;
@@ -303,7 +303,7 @@ pub fn recovered(pattern: &Pattern, colours: &Colours, products: &[Vec<f64>]) ->
             pattern.row(row as usize).iter().filter(|&&column| column != row && colour_of(column) == colour);
         let unknown = last.find(|&&column| place(row, column).is_some_and(|at| !is_known[at]));
         let Some(&column) = unknown else { continue };
-        let value = products[colour as usize][row as usize] - sum;
+        let value = products.at(colour as usize, row as usize) - sum;
         for (row, column) in [(row, column), (column, row)] {
             let at = place(row, column)?;
             values[at] = value;
@@ -324,10 +324,10 @@ mod tests {
     use super::super::random::Random;
     use super::*;
 
-    fn products(pattern: &Pattern, values: &[f64], colours: &Colours) -> Vec<Vec<f64>> {
-        let mut products = vec![vec![0.0; pattern.n_rows()]; colours.count];
+    fn products(pattern: &Pattern, values: &[f64], colours: &Colours) -> Products {
+        let mut products = Products::new(colours.count, pattern.n_rows());
         for ((row, column), value) in pattern.places().zip(values) {
-            products[colours.of[column].expect("has numbers") as usize][row] += value;
+            products.row_mut(row)[colours.of[column].expect("has numbers") as usize] += value;
         }
         products
     }
@@ -380,7 +380,7 @@ mod tests {
     fn a_cycle_in_two_colours_is_refused() {
         let square = Pattern::new(4, &[vec![1, 3], vec![0, 2], vec![1, 3], vec![0, 2]]);
         let colours = Colours { of: vec![Some(0), Some(1), Some(0), Some(1)], count: 2 };
-        assert_eq!(recovered(&square, &colours, &vec![vec![1.0; 4]; 2]), None);
+        assert_eq!(recovered(&square, &colours, &Products::new(2, 4)), None);
     }
 
     #[test]

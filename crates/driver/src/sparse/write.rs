@@ -81,7 +81,7 @@ mod tests {
 
     fn matrix() -> Csr {
         let pattern = Pattern::new(3, &[vec![0, 2], vec![], vec![1]]);
-        Csr { pattern, values: vec![1.5, -2.0, 1e-30] }
+        Csr { pattern: pattern.into(), values: vec![1.5, -2.0, 1e-30] }
     }
 
     #[test]
