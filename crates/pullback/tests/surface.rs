@@ -637,9 +637,9 @@ fn a_large_matrix_has_the_numbers_of_its_formula() {
         let found = found.expect("derivatives");
         let (forward, reverse) = found.products();
         assert!(forward + reverse > 4 && forward + reverse < 20, "{forward} and {reverse}");
-        for i in 0..N {
+        for (i, x) in x.iter().enumerate() {
             let mut row: Vec<(usize, f64)> = (1..=4).map(|k| ((i + 11 * k) % N, k as f64)).collect();
-            row.extend([(i, 3.0 * x[i]), (N, x[i] * x[i])]);
+            row.extend([(i, 3.0 * x), (N, x * x)]);
             row.sort_by_key(|number| number.0);
             let range = found.starts()[i]..found.starts()[i + 1];
             let columns = found.columns()[range.clone()].iter().map(|&column| column as usize);
