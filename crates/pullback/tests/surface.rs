@@ -651,6 +651,18 @@ fn a_large_matrix_has_the_numbers_of_its_formula() {
 }
 
 #[test]
+fn matrices_may_have_no_numbers() {
+    let text = "[Differentiable] double f(int n) { return 2.0l * n; }";
+    let module = Compiler::new().text("f.slang", text).expect("reads");
+    let f = module.function("f").expect("compiles");
+    let at = Arguments::new().with("n", 3);
+    assert_eq!(f.jacobian(&at).expect("derivatives").rows(), [[0.0; 0]]);
+    let sparse = f.sparse_jacobian(&at).expect("derivatives");
+    assert_eq!((sparse.starts(), sparse.values()), (&[0, 0][..], &[][..]));
+    assert_eq!(f.sparse_jacobian_again(&at, &sparse).expect("derivatives"), sparse);
+}
+
+#[test]
 fn another_path_has_another_pattern() {
     let text = "
         [Differentiable] double[3] f(double x[3])

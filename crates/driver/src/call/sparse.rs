@@ -58,10 +58,10 @@ impl Callee {
         more: &[u64],
     ) -> Result<(Csr, Vec<f64>), Error> {
         let (inputs, outputs) = (scalars(&self.inputs), scalars(&self.outputs));
-        let calls = directions(&inputs, &plan.forward, more);
+        let calls = directions(&inputs, &plan.forward, Some(more));
         let jvp = self.derivative(self.jvp.as_ref())?;
         let forward = self.products(&jvp, point, &calls, &outputs, self.outputs.len())?;
-        let calls = directions(&outputs, &plan.reverse, &[]);
+        let calls = directions(&outputs, &plan.reverse, None);
         let reverse = match calls.len() {
             0 => Products::default(),
             _ => {
@@ -123,7 +123,7 @@ impl Callee {
         colours: &Colours,
         more: &[u64],
     ) -> Result<(Csr, Vec<f64>), Error> {
-        let calls = directions(&scalars(&self.inputs), colours, more);
+        let calls = directions(&scalars(&self.inputs), colours, Some(more));
         let products = self.second(point, output, &calls)?;
         let values = symmetric::recovered(pattern, colours, &products)
             .ok_or_else(|| Error::Internal("the colouring of a Hessian has a cycle".into()))?;
@@ -179,12 +179,12 @@ impl Callee {
 
 /// For each colour, a call with a differential for every number: 1 for those of the colour, 0 for the others. If there is one
 /// `more` direction, it is the last.
-fn directions(scalars: &[ir::Scalar], colours: &Colours, more: &[u64]) -> Calls {
+fn directions(scalars: &[ir::Scalar], colours: &Colours, more: Option<&[u64]>) -> Calls {
     let mut calls = Calls::default();
     for members in colours.members() {
         calls.push(members.into_iter().map(|at| (at, ir::scalar::one(scalars[at]))));
     }
-    if !more.is_empty() {
+    if let Some(more) = more {
         calls.push(more.iter().copied().enumerate());
     }
     calls

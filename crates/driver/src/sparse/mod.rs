@@ -107,6 +107,7 @@ impl Pattern {
 pub struct Products {
     /// The number of products.
     count: usize,
+    n_rows: usize,
     /// The numbers of all products, row by row.
     numbers: Vec<f64>,
 }
@@ -114,7 +115,7 @@ pub struct Products {
 impl Products {
     /// `count` products of a matrix with `n_rows` rows, which are zero.
     pub fn new(count: usize, n_rows: usize) -> Products {
-        Products { count, numbers: vec![0.0; count * n_rows] }
+        Products { count, n_rows, numbers: vec![0.0; count * n_rows] }
     }
 
     /// A number of a product.
@@ -129,7 +130,7 @@ impl Products {
 
     /// All rows, each with a number for each product.
     pub fn rows(&self) -> impl Iterator<Item = &[f64]> {
-        self.numbers.chunks_exact(self.count.max(1))
+        (0..self.n_rows).map(|row| &self.numbers[row * self.count..(row + 1) * self.count])
     }
 
     /// One product.
