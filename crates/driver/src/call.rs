@@ -319,16 +319,22 @@ impl Callee {
     fn second(&mut self, point: &Point, output: usize, along: &Calls) -> Result<Products, Error> {
         let second = self.hessian.clone();
         let second = second.ok_or_else(|| Error::input("the function has no second derivative"))?;
-        // The cotangents come first: one for the output, zero for the others.
-        let cotangents = self.outputs.iter().filter(|n| n.diff);
-        let one = cotangents.clone().nth(output).map(|n| (output, scalar::one(n.scalar)));
-        let first = cotangents.count();
         let mut calls = Calls::default();
-        for call in 0..along.len() {
-            calls.push(one.into_iter().chain(along.numbers(call).map(|(n, bits)| (first + n, bits))));
-        }
+        (0..along.len()).for_each(|call| calls.push(self.second_order(output, along.numbers(call))));
         let skip = self.inputs.iter().filter(|n| n.diff).count();
         self.products(&second, point, &calls, &scalars(&self.inputs), skip)
+    }
+
+    /// The arguments after the point of the derivative of a gradient, as far as they differ from zero: the cotangents, one for
+    /// the output; then the direction; then the directions of the cotangents, which stay.
+    fn second_order(
+        &self,
+        output: usize,
+        along: impl Iterator<Item = (usize, u64)>,
+    ) -> impl Iterator<Item = (usize, u64)> {
+        let cotangents = scalars(&self.outputs);
+        let one = cotangents.get(output).map(|&s| (output, scalar::one(s)));
+        one.into_iter().chain(along.map(move |(n, bits)| (cotangents.len() + n, bits)))
     }
 
     /// All outputs as text, by parameter: `(name, value)`. `text` is [`number_text`] or [`number_json`](crate::output::number_json).

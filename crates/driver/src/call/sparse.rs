@@ -82,13 +82,13 @@ impl Callee {
         recovery: Recovery,
     ) -> Result<Sparse, Error> {
         let tangents = self.random_tangents();
-        let mut cotangents: Vec<u64> = vec![0; self.outputs.iter().filter(|n| n.diff).count()];
-        let still = cotangents.clone();
-        if let Some((of, n)) = cotangents.iter_mut().zip(self.outputs.iter().filter(|n| n.diff)).nth(output) {
-            *of = ir::scalar::one(n.scalar);
+        let n_outputs = scalars(&self.outputs).len();
+        let first = point.len() + n_outputs;
+        let mut arguments = point.clone();
+        arguments.resize(first + tangents.len() + n_outputs, 0);
+        for (n, bits) in self.second_order(output, tangents.iter().copied().enumerate()) {
+            arguments[point.len() + n] = bits;
         }
-        let first = point.len() + still.len();
-        let arguments = [&point[..], &cotangents, &tangents, &still].concat();
         let pattern = self.pattern(self.info.derived.first().copied(), &arguments, first, tangents.len())?;
         let pattern = Arc::new(pattern.symmetric());
         let colours = symmetric::coloured(&pattern, recovery);
