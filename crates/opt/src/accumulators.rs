@@ -17,9 +17,6 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Replaces sums that are only added to another sum; returns true if there were any. Only valid after AD.
 pub(crate) fn merge(types: &Types, func: &mut Function) -> bool {
-    if !func.has_body() {
-        return false;
-    }
     let analyses = Analyses::of(types, func);
     let (mut target, mut gone) = (FxHashMap::default(), FxHashSet::default());
     for sum in sums(&analyses) {

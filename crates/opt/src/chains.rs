@@ -40,9 +40,6 @@ const SHORT: usize = 16;
 
 /// Cuts chains; returns true if there was a long one.
 pub(crate) fn run(types: &Types, func: &mut Function) -> bool {
-    if !func.has_body() {
-        return false;
-    }
     let mut chains = Chains { types, func, length: SecondaryMap::new(), changed: false };
     let body = chains.func.body();
     if chains.measure(body) {

@@ -31,7 +31,7 @@ const REACH: usize = 400;
 
 /// Moves pure operations into the arms that use them; returns true if anything moved.
 pub(crate) fn run(func: &mut Function, summaries: &Summaries) -> bool {
-    if !func.has_body() || !func.contains(|op| matches!(op, Op::If | Op::Switch(_))) {
+    if !func.contains(|op| matches!(op, Op::If | Op::Switch(_))) {
         return false;
     }
     let (defs, tree) = (Defs::of(func), Tree::of(func));
@@ -125,9 +125,6 @@ impl Sink<'_> {
 
 /// Moves work into the only arm from which a differential may come; returns true if anything moved.
 pub(crate) fn absent(types: &mut Types, func: &mut Function) -> bool {
-    if !func.has_body() {
-        return false;
-    }
     let (defs, uses) = (Defs::of(func), ir::walk::use_counts(func));
     let mut sink = AbsentSink { types, func, defs, uses, changed: false };
     let body = sink.func.body();

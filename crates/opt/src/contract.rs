@@ -17,7 +17,7 @@ use crate::util::make_number;
 
 /// Fuses products; returns true if anything changed.
 pub(crate) fn run(types: &Types, func: &mut Function) -> bool {
-    if !func.has_body() || !func.contains(|op| *op == Op::Mul) {
+    if !func.contains(|op| *op == Op::Mul) {
         return false;
     }
     let defs = Defs::of(func);

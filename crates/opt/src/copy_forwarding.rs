@@ -55,9 +55,6 @@ struct Copy {
 
 /// Replaces the reads of such copies; returns true if there were any. Only valid after AD.
 pub(crate) fn run(types: &mut Types, func: &mut Function, summaries: &Summaries, unwanted: Unwanted) -> bool {
-    if !func.has_body() {
-        return false;
-    }
     let analyses = Analyses::of(types, func);
     // The reads to replace, each with true if its index is in range.
     let mut reads: FxHashMap<Inst, (Copy, bool)> = FxHashMap::default();

@@ -39,9 +39,6 @@ const MOST_IN_ALL: usize = 512;
 
 /// Delivers all sums for which that pays; returns true if there were any. Only valid after AD.
 pub(crate) fn run(types: &Types, func: &mut Function) -> bool {
-    if !func.has_body() {
-        return false;
-    }
     let analyses = Analyses::of(types, func);
     let deliveries: Vec<Delivery> =
         sums(&analyses).take(MOST_ARRAYS).filter_map(|sum| Delivery::of(&analyses, &sum)).collect();
@@ -252,8 +249,7 @@ impl Delivery {
         }
         let order = |&inst: &Inst| analyses.tree().order(inst);
         self.repeated.sort_by_key(order);
-        self.repeated.dedup();
-        (!atomics.is_empty() && self.repeated.len() <= MOST_REPEATED).then_some(globals)
+        (!atomics.is_empty()).then_some(globals)
     }
 
     /// Collects an instruction, and those of its operands that are not defined before `first`.
@@ -261,7 +257,7 @@ impl Delivery {
         if self.repeated.contains(&inst) {
             return Some(());
         }
-        if self.repeated.len() > MOST_REPEATED {
+        if self.repeated.len() == MOST_REPEATED {
             return None;
         }
         self.repeated.push(inst);

@@ -39,7 +39,7 @@ const COPIED: usize = 16;
 
 /// Fuses branches; returns true if there were any to fuse.
 pub(crate) fn run(func: &mut Function, summaries: &Summaries) -> bool {
-    if !func.has_body() || !func.contains(|op| matches!(op, Op::If | Op::Switch(_))) {
+    if !func.contains(|op| matches!(op, Op::If | Op::Switch(_))) {
         return false;
     }
     let defs = Defs::of(func);
@@ -241,9 +241,7 @@ impl Fusion<'_> {
             let results = std::mem::take(&mut self.func.regions[from].results);
             self.func.regions[arm].results.extend(results);
         }
-        // What is left of the second branch has no results, of which a region would be asked for the values.
         let results = std::mem::take(&mut self.func.insts[second].results);
-        self.func.insts[second].regions.clear();
         self.func.insts[first].results.extend(results);
         self.defs.add(self.func, first);
     }

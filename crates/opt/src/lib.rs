@@ -128,7 +128,7 @@ struct Context<'a> {
     versions: Option<RefCell<Vec<(&'static str, Function)>>>,
 }
 
-/// A pass over one function; returns true if anything changed.
+/// A pass over one function, which has a body; returns true if anything changed.
 #[derive(Clone, Copy)]
 struct Pass {
     /// The name by which tests and the command line call it.
@@ -307,7 +307,7 @@ pub fn after_ad_observed(module: &mut Module, options: &Options, roots: &[Func],
     let mut done: Vec<(Func, bool)> = Vec::new();
     let mut all_roots = roots.to_vec();
     if options.level == 0 {
-        done.extend(module.funcs.keys().map(|f| (f, false)));
+        done.extend(with_bodies(module).map(|f| (f, false)));
     } else {
         let plain = (options.check_finite != CheckFinite::Nothing).then(|| finite::prepare(module));
         let mut plan = inline::Plan::of(module, options, stage, &|_| false);
@@ -346,7 +346,7 @@ pub fn after_ad_observed(module: &mut Module, options: &Options, roots: &[Func],
     }
 }
 
-/// Steps 2 to 4 of the pipeline. Returns true if the last of them made work for `cse`.
+/// Steps 2 to 4 of the pipeline. Returns true if the last of them made work for `cse`, which step 5 does after AD.
 fn optimise(types: &mut Types, func: &mut Function, cx: &Context) -> bool {
     let (level, is_after) = (cx.options.level, cx.stage == Stage::AfterAd);
     let (mut stale, mut changed) = (false, false);
@@ -380,7 +380,7 @@ fn optimise(types: &mut Types, func: &mut Function, cx: &Context) -> bool {
     if is_after && level > 0 && cx.run(DELIVER, types, func) {
         // Takes vectors apart that were only made to be added to an array.
         fold(types, func, cx);
-    } else if stale && !(is_after && level >= 2) {
+    } else if stale && !is_after {
         cx.run(CSE, types, func);
     }
     stale
@@ -449,7 +449,7 @@ pub fn for_lanes(module: &Module, ways: u64) -> Option<Module> {
 pub fn for_devices(module: &Module) -> Option<Module> {
     let summaries = Summaries::of(module, Stage::AfterAd);
     let (mut types, mut made) = (module.types.clone(), None);
-    for (f, func) in module.funcs.iter().filter(|(_, func)| func.contains(|op| *op == Op::Local)) {
+    for (f, func) in module.funcs.iter().filter(|(_, func)| func.has_body()) {
         let mut func = func.clone();
         if copy_forwarding::run(&mut types, &mut func, &summaries, Unwanted::All) {
             cse::run(&mut types, &mut func, &summaries);
@@ -458,6 +458,11 @@ pub fn for_devices(module: &Module) -> Option<Module> {
         }
     }
     made.map(|made| Module { types, ..made })
+}
+
+/// The functions that have a body.
+fn with_bodies(module: &Module) -> impl Iterator<Item = Func> + '_ {
+    module.funcs.iter().filter(|(_, func)| func.has_body()).map(|(f, _)| f)
 }
 
 /// Determines who calls each function: the host or other functions.
@@ -500,7 +505,7 @@ pub fn run_pass(module: &mut Module, name: &str, options: &Options) -> Option<Ve
             let stage = Stage::AfterAd;
             let summaries = Summaries::of(module, stage);
             let cx = Context::new(options, &summaries, stage, false);
-            for f in all {
+            for f in with_bodies(module).collect::<Vec<_>>() {
                 edit(module, f, |types, func| said.push((f, (pass.run)(types, func, &cx))));
             }
         }

@@ -34,9 +34,6 @@ const LOOPS: usize = 4;
 
 /// Rematerialises elements where it is worthwhile; returns true if anything changed. Only valid after AD.
 pub(crate) fn run(types: &Types, func: &mut Function, summaries: &Summaries) -> bool {
-    if !func.has_body() {
-        return false;
-    }
     let has_stacks = |inst: Inst| {
         let data = &func.insts[inst];
         matches!(data.op, Op::For(_)) && data.results.len() > data.n_carried()

@@ -23,9 +23,6 @@ const FORCED: (u64, u64) = (4096, 100_000);
 /// Unrolls loops; `forced_only` restricts this to loops that the user marked. Returns true if anything
 /// changed.
 pub(crate) fn run(types: &mut Types, func: &mut Function, forced_only: bool) -> bool {
-    if !func.has_body() {
-        return false;
-    }
     let defs = Defs::of(func);
     let may = |inst: Inst| {
         let data = &func.insts[inst];

@@ -38,7 +38,7 @@ struct Nest {
 /// Transforms the loops of a function with a multiple of `ways` trips; returns true if there were any. Only valid after
 /// AD.
 pub(crate) fn run(types: &mut Types, func: &mut Function, summaries: &Summaries, ways: u64) -> bool {
-    if !func.has_body() || ways < 2 {
+    if ways < 2 {
         return false;
     }
     let analyses = Analyses::of(types, func);

@@ -142,7 +142,7 @@ impl Search<'_> {
 /// a loop that visits each element once.
 fn filled(types: &Types, func: &Function) -> FxHashMap<Inst, Value> {
     let mut found = FxHashMap::default();
-    if !func.has_body() || !func.contains(|op| *op == Op::Local) {
+    if !func.contains(|op| *op == Op::Local) {
         return found;
     }
     let analyses = Analyses::of(types, func);

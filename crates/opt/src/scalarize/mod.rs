@@ -30,9 +30,6 @@ const MOST: u64 = 64;
 
 /// Replaces cells, and arrays that cross control flow, by values; returns true if any was replaced.
 pub(crate) fn run(types: &mut Types, func: &mut Function) -> bool {
-    if !func.has_body() {
-        return false;
-    }
     let moved = arrays::run(types, func);
     cells(types, func) | moved
 }

@@ -171,14 +171,10 @@ impl Simplify<'_> {
         }
         let mut to = self.types.scalar_of(self.ty(r))?;
         let mut lanes: SmallVec<[Lanes; 3]> = SmallVec::new();
-        let mut from = to;
-        for (n, &arg) in data.args.iter().enumerate() {
-            let (s, bits) = self.lanes(arg)?;
-            if n == 0 || data.op == Op::Select {
-                from = s;
-            }
-            lanes.push(bits);
+        for &arg in &data.args {
+            lanes.push(self.lanes(arg)?.1);
         }
+        let from = self.types.scalar_of(self.ty(*data.args.first()?))?;
         if data.op == Op::Select && lanes[0].len() == 1 {
             return None;
         }
@@ -274,7 +270,7 @@ fn exact(a: Scalar, b: Scalar) -> bool {
         return a == Scalar::Bool;
     }
     match (a.is_float(), b.is_float()) {
-        (true, true) => a == b || a.bits() < b.bits(),
+        (true, true) => a.bits() <= b.bits(),
         (true, false) => false,
         (false, true) => match b {
             Scalar::F64 => a.bits() <= 32,

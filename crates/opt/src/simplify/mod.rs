@@ -32,9 +32,6 @@ use ir::transform::Subst;
 
 /// Simplifies a function; returns true if anything changed.
 pub(crate) fn run(types: &mut Types, func: &mut Function, options: &Options) -> bool {
-    if !func.has_body() {
-        return false;
-    }
     let defs = Defs::of(func);
     let mut negates = false;
     func.walk(func.body(), &mut |inst| negates |= func.insts[inst].op == Op::Neg);
