@@ -1,5 +1,5 @@
 //! `test linearize|propagate|unzip|transpose|forward|backward FUNCTION`: a function after a stage of
-//! `autodiff`. `test differentiate`: the whole module, for which `; run:` lines must hold afterwards, or `;
+//! `autodiff`. `test sparsity FUNCTION`: the function of masks of its forward derivative, or `refused`. `test differentiate`: the whole module, for which `; run:` lines must hold afterwards, or `;
 //! error: TEXT` must be reported.
 
 use crate::file::TestFile;
@@ -43,6 +43,15 @@ pub(super) fn run(file: &TestFile) -> Result<(), String> {
     let shown = match command {
         "forward" => vec![autodiff::forward(&mut module, func).map_err(problems)?],
         "backward" => vec![autodiff::backward(&mut module, func).map_err(problems)?],
+        "sparsity" => {
+            let forward = autodiff::forward(&mut module, func).map_err(problems)?;
+            let [from, n_results] = [&module.funcs[func].params, &module.funcs[func].results].map(Vec::len);
+            let is_tangent: Vec<bool> = (0..module.funcs[forward].params.len()).map(|k| k >= from).collect();
+            match autodiff::sparsity(&mut module, forward, &is_tangent, n_results) {
+                Ok(of_masks) => vec![of_masks],
+                Err(_) => return file.match_output("refused"),
+            }
+        }
         _ => {
             let stages = autodiff::stages(&mut module, func).map_err(problems)?;
             match command {

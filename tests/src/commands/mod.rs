@@ -43,9 +43,8 @@ pub fn run(file: &TestFile) -> Result<(), String> {
         "grad" => grad::run(file),
         "uniform" => uniform::run(file),
         "reads" => reads::run(file),
-        "linearize" | "propagate" | "unzip" | "transpose" | "forward" | "backward" | "differentiate" => {
-            ad::run(file)
-        }
+        "linearize" | "propagate" | "unzip" | "transpose" | "forward" | "backward" | "sparsity"
+        | "differentiate" => ad::run(file),
         pass => pass::run(file, pass),
     }
 }

@@ -13,6 +13,7 @@ use ir::{
     Defs, Func, Function, Inst, InstData, LoopInfo, Op, Region, RegionData, Scalar, Span, Type, TypeData,
     Types, Value, ValueData,
 };
+use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 
 /// A step of a block.
@@ -113,11 +114,14 @@ impl Blocks {
         is_again.then_some(inst)
     }
 
-    /// Calls `visit` for the values that must be kept for a block that uses `v`.
-    fn demand(&self, types: &Types, v: Value, visit: &mut dyn FnMut(Value)) {
-        match self.again(types, v) {
-            Some(inst) => self.f.insts[inst].args.iter().for_each(|&arg| self.demand(types, arg, visit)),
-            None => visit(v),
+    /// Adds the values that must be kept for a block that uses `v`.
+    fn demand(&self, types: &Types, v: Value, live: &mut BTreeSet<Value>) {
+        let (mut work, mut seen) = (vec![v], FxHashSet::default());
+        while let Some(v) = work.pop() {
+            match self.again(types, v) {
+                Some(inst) => work.extend(self.f.insts[inst].args.iter().filter(|&&arg| seen.insert(arg))),
+                None => _ = live.insert(v),
+            }
         }
     }
 
@@ -147,9 +151,7 @@ impl Blocks {
     fn live_before(&self, types: &Types, k: usize) -> BTreeSet<Value> {
         let block = &self.blocks[k];
         let mut live = BTreeSet::new();
-        let uses = |live: &mut BTreeSet<Value>, v: Value| {
-            self.demand(types, v, &mut |v| _ = live.insert(v));
-        };
+        let uses = |live: &mut BTreeSet<Value>, v: Value| self.demand(types, v, live);
         match &block.end {
             End::Jump(to) => live.clone_from(&self.blocks[*to].live),
             End::Branch(c, yes, no) => {
