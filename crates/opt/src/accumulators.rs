@@ -77,8 +77,7 @@ impl Sum {
         let add = analyses.uses().only_user(func.result(self.load))?;
         let &[to, _] = &func.insts[add].args[..] else { return None };
         let (cell, to_local) = (func.result(self.local), analyses.inst(to)?);
-        let is_sum = func.insts[add].op == Op::AddTo
-            && func.insts[to_local].op == Op::Local
+        let is_sum = func.insts[to_local].op == Op::Local
             && func.ty(to) == func.ty(cell)
             && analyses.op(func.insts[self.local].args[0]) == Some(&Op::Absent);
         let home = tree.home(self.local);

@@ -42,9 +42,8 @@ const SHORT: usize = 16;
 pub(crate) fn run(types: &Types, func: &mut Function) -> bool {
     let mut chains = Chains { types, func, length: SecondaryMap::new(), changed: false };
     let body = chains.func.body();
-    if chains.measure(body) {
-        chains.region(body);
-    }
+    chains.measure(body);
+    chains.region(body);
     chains.changed
 }
 
@@ -66,19 +65,17 @@ struct Link {
 }
 
 impl Chains<'_> {
-    /// Computes the lengths of chains; returns true if one is long.
-    fn measure(&mut self, region: Region) -> bool {
-        let (mut any, mut length) = (false, 0);
+    /// Computes the lengths of chains.
+    fn measure(&mut self, region: Region) {
+        let mut length = 0;
         for at in 0..self.func.regions[region].insts.len() {
             let inst = self.func.regions[region].insts[at];
             for nested in self.func.insts[inst].regions.clone() {
-                any |= self.measure(nested);
+                self.measure(nested);
             }
             length = self.length_of(inst);
-            any |= length > LONG;
         }
         self.length[region] = length;
-        any
     }
 
     fn length_of(&self, inst: Inst) -> usize {

@@ -105,12 +105,8 @@ impl Delivery {
             TypeData::Scalar(s) | TypeData::Vector(s, _) => s,
             _ => return None,
         };
-        let is_before = |v: Value| {
-            let is_read = |inst| tree.home(inst) == Some(home) && tree.order(inst) < tree.order(delivers);
-            analyses.inst(v).is_some_and(is_read)
-        };
-        let is_together = is_before(func.result(sum.load)) && is_before(whole);
-        if !is_together || !matches!(scalar, Scalar::F32 | Scalar::F64) {
+        let is_together = |inst| tree.home(inst) == Some(home) && tree.order(inst) < tree.order(delivers);
+        if !analyses.inst(whole).is_some_and(is_together) || !matches!(scalar, Scalar::F32 | Scalar::F64) {
             return None;
         }
         let mut additions = 0u64;

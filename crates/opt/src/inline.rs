@@ -209,7 +209,7 @@ fn elements(types: &Types, callee: &Function) -> usize {
 pub(crate) fn pass_rules_on(module: &mut Module) {
     for f in post_order(module) {
         let func = &module.funcs[f];
-        if func.fast_math || !func.has_body() || module.is_library(func.span) {
+        if !func.has_body() || module.is_library(func.span) {
             continue;
         }
         let mut calls_fast = false;

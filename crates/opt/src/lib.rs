@@ -266,7 +266,7 @@ pub fn before_ad_observed(module: &mut Module, options: &Options, mut observer: 
     if options.level > 0 {
         inline::pass_rules_on(module);
         let keep: Vec<bool> = module.funcs.keys().map(|f| module.witnesses.contains_key(&f)).collect();
-        let keep = |f: Func| keep.get(f.index()).copied().unwrap_or(false);
+        let keep = |f: Func| keep[f.index()];
         let made = inline::Plan::of(module, options, stage, &keep);
         order.clone_from(&made.order);
         plan = Some(made);
@@ -288,7 +288,7 @@ pub fn before_ad_observed(module: &mut Module, options: &Options, mut observer: 
 pub fn place_derivatives(module: &mut Module) {
     let only_asks = |f: &Function| f.inline == Inline::Always && has_derivative_ops(f);
     let keep: Vec<bool> = module.funcs.values().map(|f| !only_asks(f)).collect();
-    let keep = |f: Func| keep.get(f.index()).copied().unwrap_or(true);
+    let keep = |f: Func| keep[f.index()];
     inline::inline(module, &Options { level: 0, ..Options::default() }, Stage::BeforeAd, &keep);
 }
 

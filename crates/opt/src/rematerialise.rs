@@ -246,7 +246,7 @@ impl Survey<'_> {
         replaced.extend(found.iter().map(|plan| plan.index));
         let yielded: FxHashSet<Value> = found
             .iter()
-            .filter(|plan| self.is_read_by(func.insts[plan.index].args[0], &replaced, LOOPS))
+            .filter(|plan| self.is_read_by(func.insts[plan.index].args[0], &replaced))
             .map(|plan| plan.value)
             .collect();
         let mut order: Vec<Inst> = found.iter().flat_map(|plan| plan.slice.list.iter().copied()).collect();
@@ -279,23 +279,21 @@ impl Survey<'_> {
     }
 
     /// Returns true if only the instructions in `replaced` read a stack or its parts.
-    fn is_read_by(&self, stack: Value, replaced: &EntitySet<Inst>, depth: usize) -> bool {
+    fn is_read_by(&self, stack: Value, replaced: &EntitySet<Inst>) -> bool {
         // Look at the whole stack of stacks, starting from its outermost loop.
-        if let Some(data) = self.analyses.def(stack)
-            && data.op == Op::Index
-            && depth > 0
-        {
-            return self.is_read_by(data.args[0], replaced, depth - 1);
+        let mut whole = stack;
+        while let Some(data) = self.analyses.def(whole).filter(|data| data.op == Op::Index) {
+            whole = data.args[0];
         }
-        self.parts_are_read_by(stack, replaced, LOOPS)
+        self.parts_are_read_by(whole, replaced)
     }
 
-    fn parts_are_read_by(&self, stack: Value, replaced: &EntitySet<Inst>, depth: usize) -> bool {
+    fn parts_are_read_by(&self, stack: Value, replaced: &EntitySet<Inst>) -> bool {
         self.users(stack).all(|user| {
             replaced.contains(user)
-                || depth > 0
-                    && self.func.insts[user].op == Op::Index
-                    && self.parts_are_read_by(self.func.insts[user].results[0], replaced, depth - 1)
+                || self.func.insts[user].op == Op::Index
+                    && self.func.insts[user].args[0] == stack
+                    && self.parts_are_read_by(self.func.insts[user].results[0], replaced)
         })
     }
 
