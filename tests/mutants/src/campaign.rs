@@ -51,41 +51,28 @@ pub fn planted(number: u32) -> bool {
 /// The time that a fault has in the first round.
 const FIRST_ROUND: Duration = Duration::from_secs(20);
 
-/// The tests that run for each fault. The name of a crate stands for the tests beside its code.
-const TESTS: [&str; 9] = [
-    "pullback_opt",
-    "pullback_autodiff",
-    "filetest",
-    "functions",
-    "random",
-    "singular",
-    "validate",
-    "levels",
-    "sizes",
-];
-
-/// How these are built: as the tests of the workspace are, so that the crates of others are built once.
-const BUILDS: [&[&str]; 2] = [
-    &["-p", "pullback-opt", "-p", "pullback-autodiff", "--lib"],
-    &[
-        "--workspace",
-        "--features",
-        "all",
-        "--test",
-        "filetest",
-        "--test",
-        "functions",
-        "--test",
-        "random",
-        "--test",
-        "singular",
-        "--test",
-        "validate",
-        "--test",
-        "levels",
-        "--test",
-        "sizes",
-    ],
+/// The tests that run for each fault, each with the folder of its package. The name of a package stands for the tests beside
+/// its code.
+const TESTS: [(&str, &str); 19] = [
+    ("crates/opt", "pullback_opt"),
+    ("crates/opt", "calls"),
+    ("crates/opt", "large"),
+    ("crates/opt", "targets"),
+    ("crates/autodiff", "pullback_autodiff"),
+    ("crates/autodiff", "checkpoints"),
+    ("crates/autodiff", "scale"),
+    ("crates/driver", "profile"),
+    ("crates/driver", "rounding_errors"),
+    ("crates/pullback", "surface"),
+    ("bin/cli", "codes"),
+    ("tests", "filetest"),
+    ("tests", "functions"),
+    ("tests", "growth"),
+    ("tests", "random"),
+    ("tests", "singular"),
+    ("tests", "validate"),
+    ("tests", "levels"),
+    ("tests", "sizes"),
 ];
 
 /// A fault with its number and file.
@@ -188,17 +175,21 @@ pub(crate) fn run(root: &Path, tree: &Path, most: usize, seed: u64) -> Result<()
     Ok(())
 }
 
-/// Runs every case without a fault, and notes how long it takes and which places it reaches; or reads this from the file to
-/// which it was written before.
+/// Runs every case without a fault, and notes how long it takes and which places it reaches, unless the file says so to which
+/// this is written.
 fn measure(cases: &mut [Case<'_>], tree: &Path, file: &Path) -> Result<(), String> {
     let known = fs::read_to_string(file).unwrap_or_default();
     let known: BTreeMap<&str, &str> = known.lines().filter_map(|line| line.split_once('\t')).collect();
-    if cases.iter().all(|case| known.contains_key(&*case.name())) {
-        for case in cases {
-            let (took, reached) = known[&*case.name()].split_once('\t').unwrap_or_default();
-            case.took = Duration::from_millis(took.parse().unwrap_or(0));
-            case.reached = reached.split(',').filter_map(|number| number.parse().ok()).collect();
-        }
+    let mut left = Vec::new();
+    for case in &mut *cases {
+        let Some((took, reached)) = known.get(&*case.name()).and_then(|known| known.split_once('\t')) else {
+            left.push(case.number);
+            continue;
+        };
+        case.took = Duration::from_millis(took.parse().unwrap_or(0));
+        case.reached = reached.split(',').filter_map(|number| number.parse().ok()).collect();
+    }
+    if left.is_empty() {
         return Ok(());
     }
     let start = Instant::now();
@@ -206,7 +197,8 @@ fn measure(cases: &mut [Case<'_>], tree: &Path, file: &Path) -> Result<(), Strin
     let failed = Mutex::new(Vec::new());
     let measured = on_all_cores(|| {
         let mut found = Vec::new();
-        while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
+        while let Some(&number) = left.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let case = &cases[number];
             let (start, report) = (Instant::now(), tree.join(format!("reached-{}.txt", case.number)));
             let _ = fs::remove_file(&report);
             if !case.passes(0, Duration::from_secs(3600), Some(&report), &AtomicBool::new(false))? {
@@ -226,7 +218,7 @@ fn measure(cases: &mut [Case<'_>], tree: &Path, file: &Path) -> Result<(), Strin
     for (number, took, reached) in measured.into_iter().flatten() {
         (cases[number].took, cases[number].reached) = (took, reached);
     }
-    println!("{} cases run in {:.0} s", cases.len(), start.elapsed().as_secs_f64());
+    println!("{} cases run in {:.0} s", left.len(), start.elapsed().as_secs_f64());
     let line = |case: &Case<'_>| {
         let reached: Vec<String> = case.reached.iter().map(u32::to_string).collect();
         format!("{}\t{}\t{}\n", case.name(), case.took.as_millis(), reached.join(","))
@@ -299,13 +291,14 @@ impl Fates {
     }
 }
 
-/// Copies the files that git knows, where they have changed, but for those that [`plant`] writes. Returns a number for the
-/// content of those that fates depend on.
+/// Copies the files that git knows, where they have changed, but for those that [`plant`] writes, and removes those that it
+/// knows no more, which would be tests. Returns a number for the content of those that fates depend on.
 fn copy(root: &Path, tree: &Path) -> Result<u64, String> {
     let mut state = DefaultHasher::new();
     let planted: BTreeSet<PathBuf> = sources(root).into_iter().map(|source| source.0).collect();
     let listed = Command::new("git").arg("ls-files").current_dir(root).output().map_err(|e| e.to_string())?;
-    for name in String::from_utf8_lossy(&listed.stdout).lines() {
+    let listed = String::from_utf8_lossy(&listed.stdout);
+    for name in listed.lines() {
         let (from, to) = (root.join(name), tree.join(name));
         let Ok(bytes) = fs::read(&from) else { continue };
         if !name.starts_with("tests/mutants/") && !name.ends_with(".md") {
@@ -314,6 +307,18 @@ fn copy(root: &Path, tree: &Path) -> Result<u64, String> {
         if !planted.contains(Path::new(name)) && name != LIBRARY {
             write(&to, &bytes)?;
         }
+    }
+    let known: BTreeSet<&str> = listed.lines().collect();
+    let folders: BTreeSet<&str> = known.iter().filter_map(|name| Some(name.split_once('/')?.0)).collect();
+    let has_gone = |path: &PathBuf| {
+        path.strip_prefix(tree).is_ok_and(|name| name.to_str().is_none_or(|name| !known.contains(name)))
+    };
+    for path in folders
+        .iter()
+        .flat_map(|folder| test_support::files(&tree.join(folder), &["ir", "slang", "rs"]))
+        .filter(has_gone)
+    {
+        fs::remove_file(&path).map_err(|e| format!("{}: {e}", path.display()))?;
     }
     Ok(state.finish())
 }
@@ -506,7 +511,16 @@ fn first_that_fails(
 /// Builds the tests; otherwise the numbers of the faults that are not valid.
 fn build(tree: &Path) -> Result<Result<Vec<Test>, Vec<u32>>, String> {
     let mut messages: Vec<Value> = Vec::new();
-    for what in BUILDS {
+    // As the tests of the workspace are built, so that the crates of others are built once.
+    let is_lib = |name: &str| name.starts_with("pullback_");
+    let packages = TESTS.iter().filter(|test| is_lib(test.1)).map(|test| test.1.replace('_', "-"));
+    let beside: Vec<String> =
+        packages.flat_map(|package| ["-p".into(), package]).chain(["--lib".into()]).collect();
+    let mut apart: Vec<String> = ["--workspace", "--features", "all"].map(String::from).into();
+    for (_, name) in TESTS.iter().filter(|test| !is_lib(test.1)) {
+        apart.extend(["--test".into(), name.to_string()]);
+    }
+    for what in [beside, apart] {
         let out = Command::new("cargo")
             .args(["test", "--no-run", "--no-fail-fast", "--message-format", "json"])
             .args(what)
@@ -521,19 +535,18 @@ fn build(tree: &Path) -> Result<Result<Vec<Test>, Vec<u32>>, String> {
         }
     }
     let mut tests = Vec::new();
-    for name in TESTS {
+    for (package, name) in TESTS {
+        let folder = tree.join(package);
+        let manifest = folder.join("Cargo.toml");
         let found = messages.iter().find(|message| {
             message["target"]["name"] == name
                 && message["profile"]["test"] == true
+                && message["manifest_path"].as_str().is_some_and(|path| Path::new(path) == manifest)
                 && message["executable"].is_string()
         });
         let Some(found) = found else { return Err(format!("there is no test {name}")) };
-        let manifest = PathBuf::from(found["manifest_path"].as_str().unwrap_or_default());
-        tests.push(Test {
-            name: name.to_string(),
-            executable: PathBuf::from(found["executable"].as_str().unwrap_or_default()),
-            folder: manifest.parent().unwrap_or(tree).to_path_buf(),
-        });
+        let executable = PathBuf::from(found["executable"].as_str().unwrap_or_default());
+        tests.push(Test { name: name.to_string(), executable, folder });
     }
     Ok(Ok(tests))
 }
