@@ -2,13 +2,14 @@
 //!
 //! Generated derivatives are marked as they are built; `opt::finite` explains what the marks are used for.
 
-use ir::Func;
+use ir::{Func, Op};
 
 use crate::engine::Engine;
 use crate::propagate::linear_values;
 
 impl Engine<'_> {
-    /// Marks the differentials in the custom derivatives of a function.
+    /// Marks the differentials in the custom derivatives of a function, and in what these call: the derivatives that the
+    /// program has written, which it may also call itself.
     pub(crate) fn mark_custom(&mut self, func: Func) {
         let witness = self.module.witness(func);
         let results = &self.module.funcs[func].results;
@@ -20,9 +21,26 @@ impl Engine<'_> {
             let Some(made) = made.filter(|&f| self.module.funcs[f].has_body()) else { continue };
             let n = self.module.funcs[made].params.len();
             let tangents: Vec<bool> = (0..n).map(|k| k >= first).collect();
-            for v in linear_values(self, made, &tangents).iter() {
-                self.module.funcs[made].values[v].differential = true;
+            self.mark(made, &tangents);
+            let src = &self.module.funcs[made];
+            let mut written: Vec<(Func, Vec<bool>)> = Vec::new();
+            src.walk(src.body(), &mut |inst| {
+                let data = &src.insts[inst];
+                if let Op::Call(callee) = data.op
+                    && self.module.funcs[callee].has_body()
+                {
+                    written.push((callee, data.args.iter().map(|&v| src.values[v].differential).collect()));
+                }
+            });
+            for (written, tangents) in written {
+                self.mark(written, &tangents);
             }
+        }
+    }
+
+    fn mark(&mut self, func: Func, tangents: &[bool]) {
+        for v in linear_values(self, func, tangents).iter() {
+            self.module.funcs[func].values[v].differential = true;
         }
     }
 }

@@ -541,8 +541,8 @@ impl Loaded {
             optimise.check_finite = options.check_finite;
         }
         let matrix_units = options.matrix_units && optimise.on_device == Some(true);
-        let with_units = Request { matrix_units, ..request.clone() };
-        let Lowered { mut module, mut functions, .. } = self.lowered(&with_units)?;
+        let request = &Request { matrix_units, check_finite: checks, ..request.clone() };
+        let Lowered { mut module, mut functions, .. } = self.lowered(request)?;
         verify(&module, "lower")?;
         let mut observed = Observations::default();
         if options.observe

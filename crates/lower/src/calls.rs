@@ -71,6 +71,14 @@ impl Body<'_, '_, '_> {
                 return self.zeros(ty);
             }
         };
+        if let (true, Callable::Derived(op, inner, asks), Callable::Func(_)) =
+            (self.lw.check_finite, &named, &callable)
+            && let Ok(Callable::Func(f)) = self.lw.canonical((**inner).clone())
+            && self.lw.is_code(f.decl)
+        {
+            let inner = Box::new(Callable::Func(f));
+            self.lw.function(self.b.types, &Callable::Derived(*op, inner, *asks));
+        }
         match &callable {
             Callable::Synthesized(member, of) => return self.synthesized(*member, *of, args, span),
             Callable::Func(f) => {

@@ -136,6 +136,7 @@ fn lower_round(
         default_group_size: request.group_size.unwrap_or([1; 3]),
         only_checks: request.only_checks,
         matrix_units: request.matrix_units,
+        check_finite: request.check_finite,
         written: FxHashMap::default(),
         called: FxHashMap::default(),
         first_calls: FxHashMap::default(),

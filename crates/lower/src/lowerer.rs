@@ -8,7 +8,7 @@ use check::{Program, View};
 use indexmap::{IndexMap, IndexSet};
 use ir::{Func, Global, MemType, MemTypes, Module, Types, Value, Witness};
 use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
-use syntax::ast::{DeclKind, ExprKind, Modifiers};
+use syntax::ast::{AccessorKind, DeclKind, ExprKind, Modifiers};
 use syntax::{DeclId, Diagnostic, ExprId, Span};
 
 use crate::declared::{Declared, Key, Written};
@@ -44,6 +44,8 @@ pub(crate) struct Lowerer<'p> {
     pub(crate) default_group_size: [u32; 3],
     /// See [`crate::Request::matrix_units`].
     pub(crate) matrix_units: bool,
+    /// See [`crate::Request::check_finite`].
+    pub(crate) check_finite: bool,
     /// See [`crate::Request::only_checks`].
     pub(crate) only_checks: bool,
     /// The arguments that each call writes.
@@ -192,6 +194,13 @@ impl Lowerer<'_> {
             .is_none_or(|parent| matches!(self.program.ast.decls[parent].kind, DeclKind::Namespace { .. }));
         let has_attributes = !node.attributes.is_empty();
         self.only_checks && is_open && is_free && !has_attributes && !self.program.is_core(decl)
+    }
+
+    /// Returns true if a function can be lowered for itself: it has a body, and is no accessor that gives a place.
+    pub(crate) fn is_code(&self, decl: DeclId) -> bool {
+        let kind = &self.program.ast.decls[decl].kind;
+        let gives_place = matches!(kind, DeclKind::Accessor { kind: AccessorKind::Ref, .. });
+        !gives_place && (self.program.body_of(decl).is_some() || self.intrinsic_name(decl).is_some())
     }
 
     /// Says that code for a call needs a module that has the function.

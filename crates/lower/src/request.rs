@@ -28,6 +28,9 @@ pub struct Request {
     pub only_checks: bool,
     /// Code for a device that has matrix units, by which products of cooperative matrices may be computed.
     pub matrix_units: bool,
+    /// Differentials are checked: where a program calls a derivative that it has written, the function that it is the
+    /// derivative of is lowered, too, so that the values in it are known to be differentials.
+    pub check_finite: bool,
     /// Derivation steps to apply to each of `functions`: [`FunctionInfo::derived`].
     pub derived: Vec<Vec<Step>>,
 }

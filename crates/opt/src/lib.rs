@@ -265,7 +265,13 @@ pub fn before_ad_observed(module: &mut Module, options: &Options, mut observer: 
     let mut plan = None;
     if options.level > 0 {
         inline::pass_rules_on(module);
-        let keep: Vec<bool> = module.funcs.keys().map(|f| module.witnesses.contains_key(&f)).collect();
+        let mut keep: Vec<bool> = module.funcs.keys().map(|f| module.witnesses.contains_key(&f)).collect();
+        if options.check_finite != CheckFinite::Nothing {
+            // The values of written derivatives are marked where they are written.
+            let rules = module.witnesses.values().flat_map(|w| [w.jvp, w.vjp]).flatten();
+            let written = rules.flat_map(|rule| ir::walk::callees(&module.funcs[rule]));
+            written.for_each(|f| keep[f.index()] = true);
+        }
         let keep = |f: Func| keep[f.index()];
         let made = inline::Plan::of(module, options, stage, &keep);
         order.clone_from(&made.order);
