@@ -77,6 +77,7 @@ impl Sum {
         let add = analyses.uses().only_user(func.result(self.load))?;
         let &[to, _] = &func.insts[add].args[..] else { return None };
         let (cell, to_local) = (func.result(self.local), analyses.inst(to)?);
+        // What takes a cell and an array is an addition or a store, and the latter is seen below.
         let is_sum = func.insts[to_local].op == Op::Local
             && func.ty(to) == func.ty(cell)
             && analyses.op(func.insts[self.local].args[0]) == Some(&Op::Absent);
