@@ -1,7 +1,7 @@
 //! Traces the decisions of a function: `f ↦ fᵈ`, with `fᵈ(x, n) = (f(x), hash, count, level)`.
 //!
 //! A *decision* is an operation by which a real number becomes one of a discrete set: a comparison of floats, a conversion
-//! to an integer, `floor`. Between places where all decisions have the same outcomes, a function is composed of continuous
+//! to an integer, `floor`, the side of a pole. Between places where all decisions have the same outcomes, a function is composed of continuous
 //! operations, so it can only jump where an outcome changes. The derivative of an integral over such a function has a term
 //! for each jump (docs/edges.md), and needs to know two things about it: that there is one between two places, and the
 //! function whose zero is the place of the jump.
@@ -20,15 +20,19 @@
 //! decides, even if a function is not marked as differentiable, or its value is detached. So in a trace all parameters and
 //! results have derivatives, and nothing is detached. The results of `f` in a trace are values only.
 
-use cranelift_entity::{EntitySet, SecondaryMap};
+use cranelift_entity::SecondaryMap;
 use ir::analysis::reach;
 use ir::walk::callees;
-use ir::{Builder, Func, Function, Inst, Math, Op, Origin, Region, Scalar, Slot, Span, Type, Types, Value};
+use ir::{
+    Builder, Defs, Func, Function, Inst, Math, Op, Origin, Region, Scalar, Slot, Span, Type, Types, Value,
+};
+use rustc_hash::FxHashSet;
 
+use crate::activity::arg_mask;
 use crate::copy::{Renaming, copy_inst, fresh, like, region_param_like};
 use crate::engine::Engine;
 use crate::recursion::Why;
-use crate::shape::{Mode, params};
+use crate::shape::{Mask, Mode, params};
 use crate::witness::{Source, source};
 
 /// The basis and the factor of the FNV-1a hash.
@@ -87,6 +91,10 @@ impl Engine<'_> {
         }
         let traced = self.trace(func);
         let src = &self.module.funcs[func];
+        if let Some(place) = src.params.len().checked_sub(1) {
+            self.refuse_bits(traced, place, span);
+        }
+        let src = &self.module.funcs[func];
         let count = Slot { ty: Type::U32, diff: false, linear: false, name: Some("n".into()) };
         let slots: Vec<Slot> = src.params.iter().cloned().chain([count]).collect();
         let values = src.results.iter().map(|slot| Slot { diff: false, ..slot.clone() });
@@ -116,7 +124,6 @@ impl Engine<'_> {
         let made = self.declare(name, Origin::Variant(func), slots.clone(), results.clone());
         self.made.traced.insert(func, made);
 
-        self.refuse_bits(func);
         let plans = self.plan_traces(func);
         let module = &mut *self.module;
         let src = &module.funcs[func];
@@ -130,7 +137,7 @@ impl Engine<'_> {
         }
         let own = &b.func.regions[b.func.body()].params[params(src).len()..];
         let (n, trace) = (own[0], Trace::of(&own[1..]));
-        let mut pass = Tracing { src, plans: &plans, b, map, n, trace };
+        let mut pass = Tracing { src, defs: Defs::of(src), plans: &plans, b, map, n, trace };
         pass.region(src.body());
         let mut values = pass.map.all(&src.regions[src.body()].results);
         values.extend(pass.trace.values());
@@ -167,8 +174,8 @@ impl Engine<'_> {
         by_body(Mode::Forward) && by_body(Mode::Reverse)
     }
 
-    /// Returns true if the trace of a function is more than the function: if it makes decisions or takes bits, or lacks
-    /// derivatives that a trace has, which takes its place.
+    /// Returns true if the trace of a function is more than the function: if it makes decisions or takes bits, or if the
+    /// function lacks derivatives that a trace has, which takes its place.
     fn differs(&mut self, func: Func, through: bool) -> bool {
         if let Some(&known) = self.facts.traces_differ.get(&(func, through)) {
             return known;
@@ -178,12 +185,14 @@ impl Engine<'_> {
         let reached = reach([func].into_iter().filter(|&f| counts(f)), |f| {
             callees(&module.funcs[f]).into_iter().filter(|&f| counts(f)).collect::<Vec<_>>()
         });
-        let lacks = |slot: &Slot| !slot.diff && module.types.is_differentiable(slot.ty);
         let differs = reached.iter().any(|f| {
             let src = &module.funcs[f];
+            let defs = Defs::of(src);
+            let is_zero = source(module, f, Mode::Forward) == Source::Zero;
+            let lacks = |slot: &Slot| (is_zero || !slot.diff) && module.types.is_differentiable(slot.ty);
             let mut found = through && src.params.iter().chain(&src.results).any(lacks);
             src.walk(src.body(), &mut |inst| {
-                found |= is_decision(&module.types, src, inst)
+                found |= is_decision(&module.types, src, &defs, inst)
                     || takes_bits(&module.types, src, inst)
                     || through && src.insts[inst].op == Op::Detach;
             });
@@ -193,25 +202,31 @@ impl Engine<'_> {
         differs
     }
 
-    /// Reports bits of floats that depend on parameters: every bit would be a decision.
-    fn refuse_bits(&mut self, func: Func) {
-        let module = &*self.module;
-        let src = &module.funcs[func];
-        let from: Vec<Value> =
-            params(src).iter().copied().filter(|&v| module.types.is_differentiable(src.ty(v))).collect();
-        let mut bits = Vec::new();
-        src.walk(src.body(), &mut |inst| {
-            let data = &src.insts[inst];
-            if takes_bits(&module.types, src, inst) {
-                bits.push((data.args[0], data.span));
+    /// Reports bits of floats that depend on the last parameter of a trace's function, the place: every bit would be a
+    /// decision. In a trace, nothing is hidden from an edge's speed, and so nothing is from this.
+    fn refuse_bits(&mut self, traced: Func, place: usize, span: Span) {
+        let n_params = self.module.funcs[traced].params.len();
+        let mut waiting: Vec<(Func, Mask, Span)> =
+            vec![(traced, (0..n_params).map(|k| k == place).collect(), span)];
+        let mut seen: FxHashSet<(Func, Mask)> = FxHashSet::default();
+        while let Some((func, mask, from)) = waiting.pop() {
+            if !self.module.funcs[func].has_body() || !seen.insert((func, mask.clone())) {
+                continue;
             }
-        });
-        if bits.is_empty() {
-            return;
-        }
-        let active: EntitySet<Value> = self.facts.activity.values_from(module, func, &from, Mode::Forward);
-        for (v, span) in bits {
-            if active.contains(v) {
+            let active = self.facts.activity.values(self.module, func, &mask, Mode::Forward);
+            let module = &*self.module;
+            let src = &module.funcs[func];
+            let mut bits = Vec::new();
+            src.walk(src.body(), &mut |inst| {
+                let data = &src.insts[inst];
+                let at = if module.is_library(data.span) { from } else { data.span };
+                if let Op::Call(callee) = data.op {
+                    waiting.push((callee, arg_mask(&module.funcs[callee], &data.args, &active), at));
+                } else if takes_bits(&module.types, src, inst) && active.contains(data.args[0]) {
+                    bits.push(at);
+                }
+            });
+            for span in bits {
                 let message = "the integrand takes the bits of a number that may depend on the place, so its edges cannot \
                                be found";
                 self.problem(span, "E0932", message);
@@ -221,13 +236,15 @@ impl Engine<'_> {
 }
 
 /// Returns true if an instruction is a decision.
-fn is_decision(types: &Types, src: &Function, inst: Inst) -> bool {
+fn is_decision(types: &Types, src: &Function, defs: &Defs, inst: Inst) -> bool {
     let data = &src.insts[inst];
     let is_float = |v: Value| types.scalar_of(src.ty(v)).is_some_and(Scalar::is_float);
     match data.op {
         Op::Eq | Op::Ne | Op::Lt | Op::Le | Op::Gt | Op::Ge | Op::Rem => is_float(data.args[0]),
         Op::Convert => is_float(data.args[0]) && !is_float(data.results[0]),
-        Op::Math(Math::Floor | Math::Ceil | Math::Round | Math::Trunc | Math::Atan2) => true,
+        Op::Math(Math::Floor | Math::Ceil | Math::Round | Math::Trunc | Math::Atan2 | Math::Tan) => true,
+        // A quotient jumps from one infinity to the other where the divisor passes zero.
+        Op::Div => is_float(data.args[1]) && !matches!(defs.op(src, data.args[1]), Some(Op::Const(_))),
         Op::Math(Math::IsNan | Math::IsInf) => true,
         _ => false,
     }
@@ -242,6 +259,7 @@ fn takes_bits(types: &Types, src: &Function, inst: Inst) -> bool {
 /// The pass over one function.
 struct Tracing<'a> {
     src: &'a Function,
+    defs: Defs,
     plans: &'a SecondaryMap<Inst, Option<Plan>>,
     b: Builder<'a>,
     map: Renaming,
@@ -279,7 +297,7 @@ impl Tracing<'_> {
         let mut found = false;
         for &region in &self.src.insts[inst].regions {
             self.src.walk(region, &mut |inst| {
-                found |= self.plans[inst].is_some() || is_decision(self.b.types, self.src, inst);
+                found |= self.plans[inst].is_some() || is_decision(self.b.types, self.src, &self.defs, inst);
             });
         }
         found
@@ -371,7 +389,7 @@ impl Tracing<'_> {
 
     /// Adds a decision to the trace, one for each component.
     fn decide(&mut self, inst: Inst) {
-        if !is_decision(self.b.types, self.src, inst) {
+        if !is_decision(self.b.types, self.src, &self.defs, inst) {
             return;
         }
         let data = &self.src.insts[inst];
@@ -390,11 +408,23 @@ impl Tracing<'_> {
                     let level = self.difference(parts[0], parts[1]);
                     self.record(result, level);
                 }
+                // The remainder is exact and jumps where the exact quotient is whole, which a rounded one is earlier.
                 Op::Rem => {
                     let quotient = self.b.emit(Op::Div, &parts);
-                    let whole = self.b.emit(Op::Math(Math::Trunc), &[quotient]);
+                    let multiple = self.b.emit(Op::Sub, &[parts[0], result]);
+                    let ratio = self.b.emit(Op::Div, &[multiple, parts[1]]);
+                    let whole = self.b.emit(Op::Math(Math::Round), &[ratio]);
                     let level = self.single(quotient);
                     self.record(whole, level);
+                }
+                Op::Div => {
+                    let level = self.single(parts[1]);
+                    self.record_sign(parts[1], level);
+                }
+                // Its poles have distances that do not change.
+                Op::Math(Math::Tan) => {
+                    let level = self.single(parts[0]);
+                    self.record_sign(result, level);
                 }
                 Op::Math(Math::IsNan | Math::IsInf) => {
                     let level = self.b.zero(Type::F32);
@@ -416,6 +446,12 @@ impl Tracing<'_> {
                 }
             }
         }
+    }
+
+    fn record_sign(&mut self, of: Value, level: Value) {
+        let zero = self.b.zero(self.b.func.ty(of));
+        let negative = self.b.emit(Op::Lt, &[of, zero]);
+        self.record(negative, level);
     }
 
     /// `a` as a single float.
