@@ -92,6 +92,23 @@ fn second_derivatives_of_rules_are_tested() {
 }
 
 #[test]
+fn a_rule_gives_the_value_and_is_linear() {
+    let text = "[ForwardDerivative(f_fwd)] float f(float x) { return x * x; }\n\
+                [Differentiable] DifferentialPair<float> f_fwd(DifferentialPair<float> x)\n\
+                { return diffPair(x.p * x.p + 0.1, 2 * x.p * x.d); }\n\
+                [BackwardDerivative(g_bwd)] float g(float x) { return 2 * x; }\n\
+                void g_bwd(inout DifferentialPair<float> x, float d) { x = diffPair(x.p, d > 0 ? 2 * d * d : 0.0); }\n\
+                [ForwardDerivative(h_fwd)] float h(float x) { return x * x * x; }\n\
+                [Differentiable] DifferentialPair<float> h_fwd(DifferentialPair<float> x)\n\
+                { return diffPair(x.p * (x.p * x.p), 3 * x.p * x.p * x.d); }\n";
+    let all = tested("linear", text);
+    let [f, g, h] = [0, 1, 2].map(|k| errors(found(&all[k])));
+    assert!(f[0] > 1e5 && f[1] < 4.0, "{f:?}");
+    assert!(g[0] < 4.0 && g[1] > 1e5, "{g:?}");
+    assert!(h.iter().all(|&error| error < 4.0), "{h:?}");
+}
+
+#[test]
 fn a_derivative_at_a_kink_is_between_the_slopes() {
     let rule = |name: &str, at_zero: &str| {
         format!(

@@ -340,7 +340,9 @@ fn compare(
     let scalars: Vec<Scalar> = callee.inputs.iter().map(|n| n.scalar).collect();
     let rows: Vec<usize> = (0..callee.outputs.len()).filter(|&k| callee.outputs[k].diff).collect();
     let columns: Vec<usize> = (0..callee.inputs.len()).filter(|&k| callee.inputs[k].diff).collect();
-    let (forward, reverse) = (callee.forward(point)?, callee.reverse(point)?);
+    compare_values(callee, point, &columns, &rows, found)?;
+    let (forward, reverse) =
+        (forward(callee, point, &rows, &columns)?, reverse(callee, point, &rows, &columns)?);
     let place = Place::new(oracle, &scalars, point, rows.clone());
     let mut smooth = true;
     for (column, &input) in columns.iter().enumerate() {
@@ -390,6 +392,85 @@ fn compare(
         Some(second) if smooth => compare_second(second, &place, point, &forward, found),
         _ => Ok(()),
     }
+}
+
+/// The product by which rules are found out that are not linear in their differential.
+const FACTOR: f64 = -0.5;
+
+/// The Jacobian by forward mode. Where the product with [`FACTOR`] is another one, it has that instead, divided by the factor.
+fn forward(
+    callee: &mut Callee,
+    point: &Point,
+    rows: &[usize],
+    columns: &[usize],
+) -> Result<Vec<Vec<f64>>, Failure> {
+    let mut found = callee.forward(point)?;
+    for (column, &input) in columns.iter().enumerate() {
+        let one = scalar::from_f64(callee.inputs[input].scalar, FACTOR);
+        let tangents: Vec<u64> = columns.iter().map(|&k| if k == input { one } else { 0 }).collect();
+        let (_, product) = callee.along(point, &tangents)?;
+        for ((row, &output), product) in rows.iter().enumerate().zip(product) {
+            let s = callee.outputs[output].scalar;
+            found[row][column] = linear(found[row][column], product / FACTOR, s);
+        }
+    }
+    Ok(found)
+}
+
+/// The same by reverse mode.
+fn reverse(
+    callee: &mut Callee,
+    point: &Point,
+    rows: &[usize],
+    columns: &[usize],
+) -> Result<Vec<Vec<f64>>, Failure> {
+    let mut found = callee.reverse(point)?;
+    for (row, &output) in rows.iter().enumerate() {
+        let one = scalar::from_f64(callee.outputs[output].scalar, FACTOR);
+        let cotangents: Vec<u64> = rows.iter().map(|&k| if k == output { one } else { 0 }).collect();
+        let product = callee.back(point, &cotangents)?;
+        for ((column, &input), product) in columns.iter().enumerate().zip(product) {
+            let s = callee.inputs[input].scalar;
+            found[row][column] = linear(found[row][column], product / FACTOR, s);
+        }
+    }
+    Ok(found)
+}
+
+/// One of two numbers that are the same for a linear rule: the second one if it differs by more than rounding.
+fn linear(one: f64, other: f64, s: Scalar) -> f64 {
+    let same = one == other || one.is_nan() && other.is_nan() || ulps(other, one.into(), one, s) <= 4.0;
+    if same { one } else { other }
+}
+
+/// Compares the values that forward mode gives with those of the function. Their errors are measured by the size of the
+/// value, and of its change if all inputs change by their own size.
+fn compare_values(
+    callee: &mut Callee,
+    point: &Point,
+    columns: &[usize],
+    rows: &[usize],
+    found: &mut Found,
+) -> Result<(), Failure> {
+    let tangents: Vec<u64> = columns.iter().map(|&k| point[k]).collect();
+    let (given, change) = callee.along(point, &tangents)?;
+    let wanted = callee.value(point)?;
+    for (&output, change) in rows.iter().zip(change) {
+        let s = callee.outputs[output].scalar;
+        let [given, wanted] = [&given, &wanted].map(|values| scalar::to_f64(s, values[output]));
+        if given == wanted || given.is_nan() && wanted.is_nan() {
+            continue;
+        }
+        let size = if change.is_finite() { wanted.abs().max(change.abs()) } else { wanted.abs() };
+        add(&mut found.forward, ulps(given, wanted.into(), size, s), || Worst {
+            ulps: ulps(given, wanted.into(), size, s),
+            what: format!("the value {}", callee.outputs[output].name),
+            at: text(callee, point),
+            found: given,
+            exact: wanted,
+        });
+    }
+    Ok(())
 }
 
 /// Compares all second derivatives at a point, where the function has these slopes.
