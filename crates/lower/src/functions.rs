@@ -453,7 +453,7 @@ impl Lowerer<'_> {
             match &key {
                 _ if is_adapter => function.inline = Inline::Always,
                 Key::Callable(Callable::Func(f)) | Key::Variant(f, Variant::Plain(_)) => {
-                    self.set_attributes(f.decl, function);
+                    self.set_attributes(f, function);
                 }
                 Key::Derived(..) | Key::Variant(_, Variant::GlobalInit) => {}
                 Key::Callable(_) | Key::Variant(..) | Key::Entry(_) => function.inline = Inline::Always,
@@ -474,8 +474,8 @@ impl Lowerer<'_> {
         }
     }
 
-    fn set_attributes(&mut self, decl: DeclId, function: &mut Function) {
-        let has = |name: &str| self.program.attribute(decl, name).is_some();
+    fn set_attributes(&mut self, f: &FuncRef, function: &mut Function) {
+        let has = |name: &str| self.program.attribute(f.decl, name).is_some();
         if has("ForceInline") || has("__unsafeForceInlineEarly") || has("__intrinsic_op") {
             function.inline = Inline::Always;
         } else if has("noinline") {
@@ -487,9 +487,19 @@ impl Lowerer<'_> {
         } else if has("PreferCheckpoint") {
             function.checkpoint.prefer = Prefer::Checkpoint;
         }
-        if let Some(attribute) = self.program.attribute(decl, "CheckpointBudget") {
-            let bytes = attribute.args.first().copied().and_then(|n| self.program.const_int_at(decl, n));
-            function.checkpoint.budget = bytes.and_then(|n| u64::try_from(n).ok());
+        if let Some(attribute) = self.program.attribute(f.decl, "CheckpointBudget").cloned() {
+            let bytes = match attribute.args[..] {
+                [n] => {
+                    let subst = self.program.subst_of(f);
+                    self.program.const_int_of(f.decl, n, &subst).and_then(|n| u64::try_from(n).ok())
+                }
+                _ => None,
+            };
+            function.checkpoint.budget = bytes;
+            if bytes.is_none() {
+                let message = "`[CheckpointBudget(n)]` needs a number of bytes that is known when the program is compiled";
+                self.error("E0924", attribute.span, message);
+            }
         }
     }
 

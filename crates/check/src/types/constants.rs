@@ -38,11 +38,16 @@ impl Program {
     /// Evaluates an integer constant expression that is not part of a body, for example in an attribute of a
     /// declaration.
     pub fn const_int_at(&mut self, decl: DeclId, expr: ExprId) -> Option<i64> {
-        if let Some(value) = self.const_int(expr, &Subst::default()) {
+        self.const_int_of(decl, expr, &Subst::default())
+    }
+
+    /// The same where generic parameters of the declaration may be part of the expression.
+    pub fn const_int_of(&mut self, decl: DeclId, expr: ExprId, env: &Subst) -> Option<i64> {
+        if let Some(value) = self.const_int(expr, env) {
             return Some(value);
         }
         Checker::new(self, decl).infer_any(expr, None);
-        self.const_int(expr, &Subst::default())
+        self.const_int(expr, env)
     }
 
     /// Evaluates an inferred expression as a compile-time integer over generic parameters.
