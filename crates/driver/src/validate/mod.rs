@@ -123,8 +123,22 @@ enum Outcome {
 enum Same {
     /// Every bit, but that one NaN is as good as another.
     Exactly,
-    /// Floats up to rounding.
-    Nearly,
+    /// Floats up to this difference, relative to numbers above 1.
+    Nearly(f64),
+}
+
+impl Same {
+    fn agree(self, s: Scalar, a: u64, b: u64) -> bool {
+        if ir::scalar::same(s, a, b) {
+            return true;
+        }
+        let Same::Nearly(tolerance) = self else { return false };
+        let (a, b) = (ir::scalar::to_f64(s, a), ir::scalar::to_f64(s, b));
+        s.is_float()
+            && (a == b
+                || a.is_nan() && b.is_nan()
+                || (a - b).abs() <= tolerance * (1.0 + a.abs().max(b.abs())))
+    }
 }
 
 impl Validator {
@@ -213,7 +227,7 @@ impl Validator {
             swap(&mut module.funcs[func], version);
             // What passes have summed up otherwise stays so.
             is_near |= REORDER.contains(pass);
-            let same = if is_near { Same::Nearly } else { Same::Exactly };
+            let same = if is_near { Same::Nearly(rounding(module, func)) } else { Same::Exactly };
             match (&last, &outcome) {
                 (_, Outcome::TooLong) => return Err("it takes too many steps".into()),
                 (Some(last), _) => match differ(module, func, last, &outcome, same) {
@@ -302,7 +316,7 @@ fn differ(module: &Module, func: Func, before: &Outcome, after: &Outcome, same: 
             for (k, ((a, b), slot)) in a.iter().zip(b).zip(slots).enumerate() {
                 let s = module.types.scalar_of(slot.ty);
                 let agree = a.same(b, &module.types, slot.ty)
-                    || same == Same::Nearly && s.is_some_and(|s| lanes_agree(s, &a.lanes(), &b.lanes()));
+                    || s.is_some_and(|s| a.lanes().iter().zip(b.lanes()).all(|(&a, b)| same.agree(s, a, b)));
                 if !agree {
                     let name =
                         slot.name.as_deref().map_or_else(|| format!("result {k}"), |n| format!("`{n}`"));
@@ -329,20 +343,27 @@ fn said(outcome: &Outcome) -> String {
     }
 }
 
-/// Returns true if numbers agree up to rounding.
-fn lanes_agree(s: Scalar, a: &[u64], b: &[u64]) -> bool {
-    let tolerance = tolerance(s);
-    a.len() == b.len()
-        && a.iter().zip(b).all(|(&a, &b)| {
-            if !s.is_float() {
-                return a == b;
-            }
-            let (a, b) = (ir::scalar::to_f64(s, a), ir::scalar::to_f64(s, b));
-            a == b || a.is_nan() && b.is_nan() || (a - b).abs() <= tolerance * (1.0 + a.abs().max(b.abs()))
-        })
+/// The difference that rounding may make in a function and in those that it calls, relative to numbers above 1: that of the
+/// narrowest floats that they compute.
+fn rounding(module: &Module, func: Func) -> f64 {
+    let mut most: f64 = 1e-12;
+    let reached = ir::analysis::reach(vec![func], |f| ir::walk::callees(&module.funcs[f]));
+    for f in reached.iter() {
+        let src = &module.funcs[f];
+        if src.has_body() {
+            src.walk(src.body(), &mut |inst| {
+                let data = &src.insts[inst];
+                let computed = data.results.iter().filter(|_| !data.args.is_empty());
+                let floats =
+                    computed.filter_map(|&v| module.types.scalar_of(src.ty(v))).filter(|s| s.is_float());
+                most = floats.map(tolerance).fold(most, f64::max);
+            });
+        }
+    }
+    most
 }
 
-/// The difference that rounding may make, relative to numbers above 1.
+/// The difference that rounding may make in computations with a type of floats.
 fn tolerance(s: Scalar) -> f64 {
     match s.bytes() {
         8 => 1e-9,

@@ -3,7 +3,7 @@
 use ir::interp::{Handle, Memory, Value, element_bytes};
 use ir::{Func, MemData, MemType, MemTypes, Module, Scalar, Space, Type, TypeData, scalar};
 
-use super::{Outcome, Same, lanes_agree, run};
+use super::{Outcome, Same, run};
 use crate::gradcheck::Random;
 
 /// The number of elements of a buffer whose content is random.
@@ -198,8 +198,7 @@ pub(super) fn memory_differs(module: &Module, before: &Memory, after: &Memory, s
                     u64::from_le_bytes(word)
                 };
                 let (a, b) = (number(a), number(b));
-                let agree = scalar::same(s, a, b) || same == Same::Nearly && lanes_agree(s, &[a], &[b]);
-                if !agree {
+                if !same.agree(s, a, b) {
                     let text = |bits| ir::print::scalar_text(s, bits);
                     wrong.get_or_insert_with(|| {
                         format!("`{}[{k}]` has {} instead of {}", data.name, text(b), text(a))

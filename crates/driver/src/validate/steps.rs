@@ -10,7 +10,7 @@ use ir::interp::{Limits, Memory, Value, dual};
 use ir::{Func, Module, Slot, scalar};
 
 use super::points::{Bound, Draw, Inputs, memory_differs};
-use super::{IS_LATER, LATER, MOST_STEPS, Outcome, POINTS, Same, lanes_agree, run, tolerance};
+use super::{IS_LATER, LATER, MOST_STEPS, Outcome, POINTS, Same, rounding, run};
 
 /// The reason why a step is not known to be right.
 pub(super) enum Found {
@@ -108,6 +108,7 @@ fn linearized(
     let fault =
         |wrong: String| Found::Fault { pass: "linearize", func: of, inputs: inputs.show(module, jvp), wrong };
     let mut given = found[wanted.len()..].iter();
+    let same = Same::Nearly(rounding(module, jvp));
     for ((wanted, slot), &has) in wanted.iter().zip(&module.funcs[of].results).zip(results) {
         let s = module.types.scalar_of(slot.ty).filter(|s| s.is_float());
         let (Some(s), true) = (s, has) else { continue };
@@ -115,7 +116,7 @@ fn linearized(
         for (found, wanted) in found.into_iter().zip(wanted.lanes()) {
             let slope = scalar::from_f64(s, wanted.tangent);
             let is_finite = scalar::to_f64(s, slope).is_finite();
-            if is_finite && wanted.cut.is_none() && !lanes_agree(s, &[slope], &[found]) {
+            if is_finite && wanted.cut.is_none() && !same.agree(s, slope, found) {
                 let found = scalar::to_f64(s, found);
                 return Err(fault(format!("the tangent is {found:e} instead of {:e}", wanted.tangent)));
             }
@@ -170,7 +171,7 @@ fn halve(module: &Module, of: Func, halves: &Unzipped, bound: &Bound, at: u64) -
             }
         }
     }
-    if let Some(wrong) = memory_differs(module, &left, &after, Same::Nearly) {
+    if let Some(wrong) = memory_differs(module, &left, &after, Same::Nearly(rounding(module, of))) {
         return Err(fault(wrong));
     }
     let has_effects = between.buffers != after.buffers;
@@ -210,21 +211,21 @@ fn transposes(
         return Err(Found::NotRun("its cotangents are in memory, too".into()));
     }
     let dot = |slots: &[Slot], a: &[Value], b: &[Value]| {
-        let (mut sum, mut size, mut scale) = (0.0, 0.0, 1e-12_f64);
+        let (mut sum, mut size) = (0.0, 0.0);
         for ((slot, a), b) in slots.iter().zip(a).zip(b) {
             let Some(s) = module.types.scalar_of(slot.ty).filter(|s| s.is_float()) else { continue };
-            scale = scale.max(tolerance(s));
             for (a, b) in a.lanes().into_iter().zip(b.lanes()) {
                 let product = scalar::to_f64(s, a) * scalar::to_f64(s, b);
                 sum += product;
                 size += product.abs();
             }
         }
-        (sum, size, scale)
+        (sum, size)
     };
-    let (forward, size, scale) = dot(results, &cotangents, &halved.linear);
+    let scale = rounding(module, halves.linear).max(rounding(module, transposed));
+    let (forward, size) = dot(results, &cotangents, &halved.linear);
     let tangent_slots = &module.funcs[transposed].results;
-    let (backward, other, _) = dot(tangent_slots, &halved.tangents, &pulled);
+    let (backward, other) = dot(tangent_slots, &halved.tangents, &pulled);
     if !(size + other).is_finite() {
         return Err(Found::NotRun("its numbers are not finite".into()));
     }
