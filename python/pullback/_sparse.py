@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Optional
 
 if TYPE_CHECKING:
     from ._function import Function, Wrt
+    from ._values import Leaf
 
 
 def sparse(
@@ -28,14 +29,17 @@ def sparse(
         x = np.asarray(part)
         if x.shape != leaf.dims:
             raise ValueError(f"a sparse matrix is of one call: `{function.name}` takes shape {list(leaf.dims)}, not {x.shape}")
-        parts.append(x.astype(leaf.dtype).ravel())
+        parts.append(_fitting(leaf, x).ravel())
         if leaf.diff:
             chosen.append(np.full(x.size, is_chosen))
     # A double has every number of these types, but not of the integers with 64 bits.
     is_short = all(x.dtype.kind in "fb" or x.dtype.itemsize <= 4 for x in parts)
     doubles = np.concatenate(parts).astype(np.float64).tobytes() if is_short else None
     point = [n for x in parts for n in x.tolist()] if doubles is None else doubles
-    indptr, indices, data, n = function._core.sparse(point, dict(memory), second)
+    try:
+        indptr, indices, data, n = function._core.sparse(point, dict(memory), second)
+    finally:
+        function._module._warn()
     is_kept = np.concatenate(chosen) if chosen else np.zeros(0, bool)
     assert len(is_kept) == n
     m = len(indptr) - 1
@@ -54,3 +58,19 @@ def sparse(
     except ImportError:
         return data, indices, indptr, shape
     return csr_array((data, indices, indptr), shape=shape)
+
+
+def _fitting(leaf: Leaf, x: Any) -> Any:
+    """Return an array in the type of a parameter. Raise the errors of other calls if it does not fit."""
+    import numpy as np
+
+    wanted = np.dtype(leaf.dtype)
+    given, integers = x.dtype.kind, "iu"
+    if not (given == "b" or given in "iuf" and wanted.kind == "f" or given in integers and wanted.kind in integers):
+        raise TypeError(f"`{leaf.path}` needs numbers of type {leaf.dtype}, not an array of {x.dtype}")
+    if given in integers and wanted.kind in integers and x.size:
+        most = np.iinfo(wanted)
+        for number in (int(x.min()), int(x.max())):
+            if not most.min <= number <= most.max:
+                raise ValueError(f"`{leaf.path}` is of type {leaf.dtype}, which does not have the number {number}")
+    return x.astype(wanted)

@@ -177,6 +177,48 @@ def test_sparse_matrices_are_the_dense_ones():
         m.flow.hessian(np.ones(40), 0.7, sparse=True)
 
 
+def test_sparse_matrices_of_one_point_after_another_keep_no_number_that_is_not_finite():
+    m = pb.load_source("""
+[Differentiable] double f(double x[2]) { return 3 * x[0] + (x[0] > 0 ? log(x[1]) : 0.0l); }
+[Differentiable] double g(double x[3]) { return (x[0] > 0 ? x[1] * x[1] : 0.0l) + log(x[2]); }
+[Differentiable] double h(double x[2]) { return x[0] * x[0] + (x[0] > 0 ? log(x[1]) * x[0] : 0.0l); }
+""")
+    inf = np.inf
+    m.f.jacobian([-1.0, 0.0], sparse=True)
+    np.testing.assert_array_equal(dense(m.f.jacobian([1.0, 0.0], sparse=True)), [[3, inf]])
+    m.g.jacobian([-1.0, 2.0, 0.0], sparse=True)
+    np.testing.assert_array_equal(dense(m.g.jacobian([1.0, 2.0, 0.0], sparse=True)), [[0, 4, inf]])
+    m.h.hessian([-1.0, 0.0], sparse=True)
+    np.testing.assert_array_equal(dense(m.h.hessian([1.0, 0.0], sparse=True)), [[2, inf], [inf, -inf]])
+
+
+def test_sparse_matrices_refuse_what_forward_mode_loses():
+    m = pb.load_source("""
+[BackwardDerivative(gb)] double g(double x) { return x * x * x; }
+[Differentiable] void gb(inout DifferentialPair<double> x, double d) { x = diffPair(x.p, 3 * x.p * x.p * d); }
+[Differentiable] double f(double x) { return g(x) * x; }
+""")
+    assert m.f.jacobian(2.0) == 32
+    with pytest.warns(UserWarning, match="E0915"), pytest.raises(ValueError, match="needs forward mode"):
+        m.f.jacobian(2.0, sparse=True)
+    with pytest.warns(UserWarning, match="E0915"), pytest.raises(ValueError, match="needs forward mode"):
+        m.f.hessian(2.0, sparse=True)
+
+
+@pytest.mark.parametrize("values, error", [
+    ((2**32 + 3, 1, True), ValueError), ((3.7, 1, True), TypeError), ((3, 300, True), ValueError), ((3, -1, True), ValueError),
+    (("3", 1, True), TypeError), ((3, 1, 2.5), TypeError), ((3, 1, 1), TypeError),
+])
+def test_sparse_matrices_refuse_the_arguments_that_dense_ones_do(values, error):
+    m = pb.load_source("[Differentiable] double f(double x, int k, uint8_t b, bool c) { return c ? x * k * b : x; }")
+    assert dense(m.f.jacobian(2, 3, 4, True, sparse=True)) == 12
+    for sparse in (False, True):
+        with pytest.raises(error, match="type"):
+            m.f.jacobian(2.0, *values, sparse=sparse)
+        with pytest.raises(TypeError, match="complex"):
+            m.f.jacobian(2j, 3, 1, True, sparse=sparse)
+
+
 def test_what_does_not_move_meets_no_pole():
     m = pb.load_source(
         """[Differentiable] float f(float x, float y) { return x * y + 1 / y; }

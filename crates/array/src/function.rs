@@ -17,7 +17,7 @@ use syntax::Sources;
 
 use crate::array::Array;
 use crate::error::Error;
-use crate::kernel::{self, GROUP, Places};
+use crate::kernel::{self, Places};
 use crate::launch::{self, Argument, Place};
 use crate::mapping::{Key, Mapping, Operand, broadcast};
 use crate::program::Program;
@@ -291,7 +291,8 @@ impl Function {
         let mut runner = kernel.runner.fork();
         let numbers: Vec<u8> = mapping.numbers.iter().flat_map(|n| n.to_le_bytes()).collect();
         runner.bind_global(kernel.places.numbers, &numbers);
-        Ok(Some(Ready { layout, kernel, runner, groups: mapping.n.div_ceil(GROUP) }))
+        let groups = mapping.n.div_ceil(kernel.places.group);
+        Ok(Some(Ready { layout, kernel, runner, groups }))
     }
 
     fn kernel(&self, key: &Key) -> Result<Arc<Kernel>, Error> {

@@ -72,7 +72,7 @@ impl Function {
             Ok((compiled, entries))
         });
         let ((compiled, entries), sources) = done?;
-        self.program.warn(&compiled, &sources);
+        self.program.warn(&compiled.warnings, &sources);
         let entries: Vec<Value> = entries.iter().map(|(k, entry)| entry.to_json(&sources, *k)).collect();
         Ok(json!({ "entries": entries }).to_string())
     }

@@ -6,8 +6,8 @@ use ir::{AtomicOp, Entry, Func, Global, GlobalData, MemData, Module, Op, Path, S
 
 use crate::mapping::{Along, Key, Place};
 
-/// The number of threads of a group.
-pub(crate) const GROUP: u32 = 64;
+/// The number of threads of a group, if they do not see each other.
+const GROUP: u32 = 64;
 
 /// The globals to which a kernel's numbers and arrays are bound.
 #[derive(Clone, Debug)]
@@ -16,6 +16,8 @@ pub(crate) struct Places {
     pub(crate) numbers: Global,
     /// The globals of the operands.
     pub(crate) arrays: Vec<Global>,
+    /// The number of threads of a group.
+    pub(crate) group: u32,
 }
 
 /// Builds the only entry point of a module. The arguments of the function are the first operands, its results
@@ -76,8 +78,9 @@ pub(crate) fn build(module: &mut Module, func: Func, key: &Key) -> Places {
     k.b.nest(Op::If, &[inside], &[then, otherwise]);
     let kernel = k.b.finish(Vec::new(), Vec::new());
     let kernel = module.funcs.push(kernel);
-    module.entries = vec![Entry::kernel("array", kernel, [GROUP, 1, 1])];
-    Places { numbers: numbers.1, arrays: arrays.into_iter().map(|a| a.1).collect() }
+    let group = if wrap::sees_wave(module, func) { 1 } else { GROUP };
+    module.entries = vec![Entry::kernel("array", kernel, [group, 1, 1])];
+    Places { numbers: numbers.1, arrays: arrays.into_iter().map(|a| a.1).collect(), group }
 }
 
 /// Reads the kernel's numbers in order.

@@ -129,7 +129,7 @@ impl Program {
                 Request { entries: vec![entry], group_size: group, conformances, ..Request::default() };
             loaded.compile(&request, options)
         })?;
-        self.warn(&compiled, &sources);
+        self.warn(&compiled.warnings, &sources);
         Kernel::new(self.clone(), name, compiled.module, sources)
     }
 
@@ -156,7 +156,7 @@ impl Program {
             Ok((compiled, described.to_string()))
         })?;
         let ((compiled, described), sources) = described;
-        self.warn(&compiled, &sources);
+        self.warn(&compiled.warnings, &sources);
         Ok(described)
     }
 
@@ -189,13 +189,13 @@ impl Program {
             let request = Request { functions: vec![function], derived, ..Request::default() };
             Ok((loaded.compile(&request, options)?, order))
         })?;
-        self.warn(&compiled, &sources);
+        self.warn(&compiled.warnings, &sources);
         Ok(Made { compiled, order, sources })
     }
 
-    pub(crate) fn warn(&self, compiled: &Compiled, sources: &Sources) {
+    pub(crate) fn warn(&self, warnings: &[Diagnostic], sources: &Sources) {
         let _work = fork::at_work();
-        let rendered = compiled.warnings.iter().map(|w| render::to_text(sources, w, Style::Plain));
+        let rendered = warnings.iter().map(|w| render::to_text(sources, w, Style::Plain));
         self.warnings.lock().unwrap_or_else(PoisonError::into_inner).extend(rendered);
     }
 

@@ -54,7 +54,7 @@ impl Function {
     }
 
     fn prepare(&self, memory: &[(String, Value)], order: Order) -> Result<Prepared, Error> {
-        let (callee, sources) = self.program.with(|session, loaded| {
+        let ((callee, warnings), sources) = self.program.with(|session, loaded| {
             loaded.errors()?;
             let (function, _) = plain(session, loaded, &self.wanted)?;
             let derived = match order {
@@ -65,12 +65,14 @@ impl Function {
             let request =
                 Request { functions, derivatives: true, sparse: true, derived, ..Request::default() };
             let compiled = loaded.compile(&request, &pipeline::Options::default())?;
+            let warnings = compiled.warnings.clone();
             let memory = binds(&compiled, memory);
             let options = &self.program.options.execution.code;
             let mut callee = Callee::new(compiled, Backend::SOONEST, options, &memory)?;
             callee.bind(loaded, &memory)?;
-            Ok(callee)
+            Ok((callee, warnings))
         })?;
+        self.program.warn(&warnings, &sources);
         Ok(Prepared { callee, before: None, sources })
     }
 }

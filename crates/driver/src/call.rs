@@ -64,6 +64,8 @@ pub struct Callee {
     /// The memory that calls may change, with its content before each call; `None` if there is no such
     /// memory.
     writable: Option<Vec<(ir::Global, Vec<u8>)>>,
+    /// The first warning of a tangent that forward mode loses.
+    lost: Option<String>,
 }
 
 /// The bits of each input number.
@@ -88,7 +90,9 @@ impl Callee {
         code: &CodeOptions,
         binds: &[bind::Bind],
     ) -> Result<Callee, Failure> {
-        let Compiled { mut module, functions, .. } = compiled;
+        let Compiled { mut module, functions, warnings, .. } = compiled;
+        let lost =
+            warnings.into_iter().find(|warning| warning.code == "E0915").map(|warning| warning.message);
         let info = functions.into_iter().next().ok_or_else(|| Error::Internal("no function".into()))?;
         let is_number = |ty| wrap::is_number(&module.types, ty);
         for param in info.params.iter().chain([&info.result]) {
@@ -115,7 +119,8 @@ impl Callee {
         let fits = inputs.len().max(outputs.len()) < MOST_BYTES;
         let bytes = inputs.iter().chain(&outputs).map(|n| n.scalar.bytes()).max().unwrap_or(4);
         let together = backend.side_by_side(code, bytes).next_power_of_two();
-        let group = if user.is_empty() && fits { together } else { 1 };
+        let is_alone = wrap::sees_wave(&module, info.func);
+        let group = if user.is_empty() && fits && !is_alone { together } else { 1 };
         let mut common = Tables::new("call.point", Space::ReadOnly);
         let mut arguments = Tables::new("call.arguments", Space::ReadOnly);
         let mut results = Tables::new("call.results", Space::ReadWrite);
@@ -153,6 +158,7 @@ impl Callee {
             hessian,
             group: group as usize,
             writable,
+            lost,
         };
         let nothing = Wrapped {
             entry: 0,
@@ -274,6 +280,7 @@ impl Callee {
             hessian: self.hessian.clone(),
             group: self.group,
             writable: self.writable.clone(),
+            lost: self.lost.clone(),
         })
     }
 

@@ -27,6 +27,16 @@ pub fn is_number(types: &Types, ty: Type) -> bool {
     types.scalar_of(ty).is_some() && !types.has_stack(ty)
 }
 
+/// Returns true if what a function gives may depend on the other threads of its wave. Calls of it are in groups of their own,
+/// so that each is a wave by itself.
+pub fn sees_wave(module: &Module, func: Func) -> bool {
+    let reached = ir::analysis::reach(vec![func], |f| ir::walk::callees(&module.funcs[f]));
+    reached.iter().any(|f| {
+        let insts = module.funcs[f].insts.values();
+        insts.into_iter().any(|data| matches!(data.op, Op::WaveGather | Op::WaveMultiply(_)))
+    })
+}
+
 /// The distance from one part of a value to the next, in numbers.
 #[derive(Clone, Copy, Debug)]
 pub enum Stride {

@@ -4,12 +4,13 @@
 //! on them. Groups are divided until each is a column. In one run, the bits are those of the parts of all groups that no row
 //! has together, so the colours of the pattern so far say which share bits: with few numbers a row, a run divides each group
 //! by ten or more, and 100,000 columns take some six runs. Where a derivative asks for more than masks tell, or a row has too
-//! many numbers for this, the interpreter runs the derivative on sets instead ([`ir::interp::depends`]).
+//! many numbers for this, the interpreter runs the derivative on sets instead ([`ir::interp::depends`]); if these are too many,
+//! masks take as many runs as they need.
 
 use std::ops::Range;
 
-use ir::interp::Limits;
 use ir::interp::depends::dependences;
+use ir::interp::{Deadline, Limits};
 use ir::{Func, Module, Slot};
 use lower::FunctionInfo;
 
@@ -41,12 +42,12 @@ impl Callee {
         let is_compiled = [self.backend, Backend::SOONEST].iter().all(|b| b.name() != Backend::INTERP.name());
         // The numbers of pointers are those of the memory that they were bound to.
         let has_pointers = module.globals.values().any(|global| global.pointee(&module.mem).is_some());
-        if is_compiled
-            && !has_pointers
-            && let Some(mut masks) = self.of_masks(func, first..seeds.end, skip)
-        {
-            let n_results = ends(module, &module.funcs[func].results).last().copied().unwrap_or(0);
-            let found = divided(seeds.len(), n_results - skip, &mut |calls| {
+        let is_by_masks = is_compiled && !has_pointers;
+        let mut masks = if is_by_masks { self.of_masks(func, first..seeds.end, skip) } else { None };
+        let n_results = ends(module, &module.funcs[func].results).last().copied().unwrap_or(0);
+        let mut by_masks = |most_runs: usize| {
+            let masks = masks.as_mut()?;
+            divided(seeds.len(), n_results - skip, most_runs, &mut |calls| {
                 let at_point = |masks: Vec<u64>| {
                     let mut call = arguments.to_vec();
                     call[seeds.clone()].copy_from_slice(&masks);
@@ -54,17 +55,25 @@ impl Callee {
                 };
                 let calls: Vec<Vec<u64>> = calls.into_iter().map(at_point).collect();
                 masks.call(&masks.primal.clone(), &[], &calls, 0).ok()
-            });
-            if let Some(found) = found {
-                return Ok(found);
-            }
+            })
+        };
+        if let Some(found) = by_masks(MOST_RUNS) {
+            return Ok(found);
         }
         let mut memory = self.memory();
         let args = oracle::values(module, func, arguments);
-        let found = dependences(module, func, &args, seeds.clone(), &mut memory, Limits::default());
-        let found =
-            found.map_err(|error| Error::input(format!("the pattern was not found: {}", error.message)))?;
-        Ok(Pattern::new(seeds.len(), &found[skip.min(found.len())..]))
+        let limits = Limits::default();
+        let limits = Limits {
+            memory: self.code.memory.unwrap_or(limits.memory),
+            deadline: self.code.seconds.and_then(Deadline::after),
+            ..limits
+        };
+        match dependences(module, func, &args, seeds.clone(), &mut memory, limits) {
+            Ok(found) => Ok(Pattern::new(seeds.len(), &found[skip.min(found.len())..])),
+            // There may be too many different sets, of which masks know nothing.
+            Err(error) => by_masks(usize::MAX)
+                .ok_or_else(|| Error::input(format!("the pattern was not found: {}", error.message))),
+        }
     }
 
     /// The function of masks of a derivative, with a copy of the memory; `None` if masks do not tell what it asks for.
@@ -119,10 +128,11 @@ fn ends(module: &Module, slots: &[Slot]) -> Vec<usize> {
 }
 
 /// Divides columns into ever smaller groups by runs with masks. `run` gives the masks of the rows for each list of masks of
-/// the columns. `None` if it fails, or if it would take too many runs.
+/// the columns. `None` if it fails, or if it would take more than `most_runs`.
 fn divided(
     n_columns: usize,
     n_rows: usize,
+    most_runs: usize,
     run: &mut dyn FnMut(Vec<Vec<u64>>) -> Option<Vec<Vec<u64>>>,
 ) -> Option<Pattern> {
     // Group `g` has the columns from `bounds[g]` to `bounds[g + 1]`. At first all are in one.
@@ -135,7 +145,7 @@ fn divided(
         let parts = (64 / colours.count.max(1)).max(4);
         let together = 64 / parts;
         n_runs += colours.count.div_ceil(together).max(1);
-        if n_runs > MOST_RUNS {
+        if n_runs > most_runs {
             return None;
         }
         let mut masks = vec![vec![0; n_columns]; colours.count.div_ceil(together)];
@@ -241,7 +251,7 @@ mod tests {
             for _ in 0..8 {
                 let pattern = random.pattern(n_rows, n_columns);
                 let mut n_runs = 0;
-                let found = divided(n_columns, n_rows, &mut |calls| {
+                let found = divided(n_columns, n_rows, MOST_RUNS, &mut |calls| {
                     n_runs += calls.len();
                     let rows = |masks: Vec<u64>| {
                         let mask =

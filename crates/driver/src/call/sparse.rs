@@ -29,6 +29,7 @@ pub struct Sparse {
 impl Callee {
     /// The Jacobian, over the numbers that have tangents, by products in both modes that have all its numbers.
     pub fn sparse_jacobian(&mut self, point: &Point) -> Result<Sparse, Error> {
+        self.loses_none()?;
         let tangents = self.random_tangents();
         let arguments = [&point[..], &tangents].concat();
         let pattern = self.pattern(self.info.jvp, &arguments, point.len(), self.outputs.len())?;
@@ -43,9 +44,9 @@ impl Callee {
     pub fn sparse_jacobian_again(&mut self, point: &Point, before: &Sparse) -> Result<Sparse, Error> {
         let tangents = self.random_tangents();
         let (matrix, product) = self.both_modes(point, &before.matrix.pattern, &before.plan, &tangents)?;
-        match matrix.differs(&floats(&self.inputs, &tangents), &product, self.tolerances().1) {
-            None => Ok(Sparse { matrix, plan: before.plan.clone(), recovery: before.recovery }),
-            Some(_) => self.sparse_jacobian(point),
+        match matrix.gives(&floats(&self.inputs, &tangents), &product, self.tolerances().1) {
+            true => Ok(Sparse { matrix, plan: before.plan.clone(), recovery: before.recovery }),
+            false => self.sparse_jacobian(point),
         }
     }
 
@@ -81,6 +82,7 @@ impl Callee {
         output: usize,
         recovery: Recovery,
     ) -> Result<Sparse, Error> {
+        self.loses_none()?;
         let tangents = self.random_tangents();
         let n_outputs = scalars(&self.outputs).len();
         let first = point.len() + n_outputs;
@@ -108,9 +110,9 @@ impl Callee {
         let tangents = self.random_tangents();
         let (pattern, colours) = (&before.matrix.pattern, &before.plan.forward);
         let (matrix, product) = self.by_colours(point, output, pattern, colours, &tangents)?;
-        match matrix.differs(&floats(&self.inputs, &tangents), &product, self.tolerances().1) {
-            None => Ok(Sparse { matrix, plan: before.plan.clone(), recovery: before.recovery }),
-            Some(_) => self.sparse_hessian(point, output, before.recovery),
+        match matrix.gives(&floats(&self.inputs, &tangents), &product, self.tolerances().1) {
+            true => Ok(Sparse { matrix, plan: before.plan.clone(), recovery: before.recovery }),
+            false => self.sparse_hessian(point, output, before.recovery),
         }
     }
 
@@ -148,6 +150,17 @@ impl Callee {
         };
         let scalars = self.inputs.iter().filter(|n| n.diff).map(|n| n.scalar);
         scalars.map(|s| ir::scalar::from_f64(s, next())).collect()
+    }
+
+    /// Refuses a function of which forward mode lacks a part: the pattern, and most of the numbers, are found by that mode.
+    fn loses_none(&self) -> Result<(), Error> {
+        match &self.lost {
+            None => Ok(()),
+            Some(message) => Err(Error::input(format!(
+                "a sparse matrix of `{}` needs forward mode, but {message}",
+                self.info.name
+            ))),
+        }
     }
 
     /// Compares the product of a matrix with that of the run that found its pattern.

@@ -174,6 +174,13 @@ impl Csr {
             (sum - expected[row]).abs() > tolerance * size
         })
     }
+
+    /// Returns true if the product with `v` is `expected`, of which every row has to be finite: a number that is not hides
+    /// the other terms of its row.
+    pub fn gives(&self, v: &[f64], expected: &[f64], tolerance: f64) -> bool {
+        let is_finite = self.values.iter().chain(expected).all(|x| x.is_finite());
+        is_finite && self.differs(v, expected, tolerance).is_none()
+    }
 }
 
 /// The colours of the columns, or of the rows, that products have unmixed: one product for each colour.
