@@ -272,7 +272,7 @@ impl<'a> Recurrence<'a> {
     fn write(&self, path: &Path, bytes: &[u8]) -> Result<(), Error> {
         let new = path.with_extension("new");
         let written = fs::File::create(&new).and_then(|mut file| {
-            file.write_all(&self.key)?;
+            file.write_all(&self.sum(path, bytes))?;
             file.write_all(bytes)?;
             file.sync_data()
         });
@@ -286,7 +286,7 @@ impl<'a> Recurrence<'a> {
             Err(error) => return Err(self.failed("read", path, &error)),
         };
         match bytes.split_first_chunk::<16>() {
-            Some((key, rest)) if *key == self.key => Ok(Some(rest.to_vec())),
+            Some((sum, rest)) if *sum == self.sum(path, rest) => Ok(Some(rest.to_vec())),
             _ => Err(self.foreign(path)),
         }
     }
@@ -295,9 +295,16 @@ impl<'a> Recurrence<'a> {
         Error::input(format!("cannot {what} `{}`: {error}", path.display()))
     }
 
+    /// What a file begins with: it tells of which recurrence and segment it is, and that nothing has changed it.
+    fn sum(&self, path: &Path, bytes: &[u8]) -> [u8; 16] {
+        let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+        Key::new(&[&self.key, name, bytes]).bytes()
+    }
+
     fn foreign(&self, path: &Path) -> Error {
         Error::input(format!(
-            "`{}` is of another recurrence: its program, its length or its start differ; remove the folder, or name another",
+            "`{}` is damaged, or of another recurrence: its program, its length or its start differ; remove the folder, or name \
+             another",
             path.display()
         ))
     }
