@@ -154,6 +154,24 @@ impl Engine<'_> {
             let &[trips, states] = args else { unreachable!("two parameters are declared") };
             let one = float_number(b, 1.0);
             let zero = float_number(b, 0.0);
+            // With one state or two, the runs are many: β(1, r) = r + 1, and β(2, r) = (r + 1)(r + 2) / 2 is above r² / 2.
+            let two = float_number(b, 2.0);
+            let is_one = b.emit(Op::Lt, &[states, two]);
+            let is_two = b.emit(Op::Le, &[states, two]);
+            let less = b.emit(Op::Sub, &[trips, two]);
+            let twice = b.emit(Op::Add, &[trips, trips]);
+            let root = b.emit(Op::Math(Math::Sqrt), &[twice]);
+            let root = b.emit(Op::Math(Math::Floor), &[root]);
+            let root = b.emit(Op::Sub, &[root, two]);
+            let near = b.emit(Op::Select, &[is_one, less, root]);
+            let near = b.emit(Op::Math(Math::Max), &[near, zero]);
+            let before = b.emit(Op::Select, &[is_two, near, zero]);
+            let after = b.emit(Op::Add, &[before, one]);
+            let above = b.emit(Op::Add, &[after, one]);
+            let product = b.emit(Op::Mul, &[after, above]);
+            let half = b.emit(Op::Div, &[product, two]);
+            let reached = b.emit(Op::Select, &[is_one, after, half]);
+            let reached = b.emit(Op::Select, &[is_two, reached, one]);
             let region = b.open();
             // r, β(states, r), β(states, r - 1)
             let [r, most, _] = [(); 3].map(|()| b.region_param(Type::F32));
@@ -163,7 +181,7 @@ impl Engine<'_> {
             let more = b.emit(Op::Div, &[more, next]);
             let again = b.emit(Op::Lt, &[more, trips]);
             b.close(vec![again, next, more, most]);
-            let out = b.nest(Op::Loop(LoopInfo::default()), &[zero, one, zero], &[region]);
+            let out = b.nest(Op::Loop(LoopInfo::default()), &[before, reached, zero], &[region]);
             let &[r, _, most] = &out[..] else { unreachable!("three values are carried") };
             // β(states - 1, r - 1) = β(states, r - 1) · states / (states + r - 1)
             let both = b.emit(Op::Add, &[states, r]);
