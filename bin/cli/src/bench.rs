@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use driver::bench::{self, Launch, Measured, Options, Subject, Times};
 use driver::call::parse_arguments;
 use driver::launch::Backend;
-use driver::pipeline::{self, Loaded};
+use driver::pipeline::{self, Listed, Loaded};
 use driver::precision;
 use driver::profile::{Place, Profile, Rounding};
 use driver::ranges::Ranges;
@@ -115,8 +115,8 @@ fn subjects(args: &BenchArgs, loaded: &mut Loaded, named: Vec<String>) -> Result
     }
     let named = match named.is_empty() {
         true => {
-            let all = loaded.differentiable_functions();
-            all.iter().map(|f| loaded.name(f.decl).to_string()).collect()
+            let all = loaded.differentiable_declarations();
+            all.into_iter().filter(Listed::is_free).map(|listed| listed.name).collect()
         }
         false => named,
     };

@@ -104,6 +104,13 @@ pub struct Listed {
     pub why_not: Option<String>,
 }
 
+impl Listed {
+    /// Returns true if it is neither generic nor a member of a type.
+    pub fn is_free(&self) -> bool {
+        self.why_not.is_none() && !self.is_member
+    }
+}
+
 /// The scope around declarations.
 struct Around {
     /// The path of the scope, with a dot at its end.
@@ -280,8 +287,7 @@ impl Loaded {
 
     /// Every differentiable function of the file that is neither generic nor a member of a type.
     pub fn differentiable_functions(&self) -> Vec<FuncRef> {
-        let is_free = |l: &Listed| l.why_not.is_none() && !l.is_member;
-        self.differentiable_declarations().into_iter().filter(is_free).map(|l| l.function).collect()
+        self.differentiable_declarations().into_iter().filter(Listed::is_free).map(|l| l.function).collect()
     }
 
     /// Every declaration of the file that has a body and is marked as differentiable.

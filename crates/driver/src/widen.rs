@@ -22,6 +22,8 @@ pub fn widen(module: &mut Module, functions: &mut [FunctionInfo]) {
 }
 
 fn widen_function(types: &mut Types, function: &mut Function) {
+    // What is kept takes up to four times as many bytes.
+    function.checkpoint.budget = function.checkpoint.budget.map(|bytes| bytes.saturating_mul(4));
     let old_types: Vec<Type> = function.values.values().map(|v| v.ty).collect();
     for value in function.values.values_mut() {
         value.ty = wide(types, value.ty);
