@@ -355,7 +355,7 @@ impl Checker<'_> {
             if signature.ret == Ty::VOID { StmtKind::Expr(value) } else { StmtKind::Return(Some(value)) };
         let body = Some(self.p.add_block(kind, span));
         self.p.complete(func, DeclKind::Func { params, result: None, body });
-        if self.p.level(candidate.decl) != Level::None {
+        if self.p.level(candidate.decl) != Level::None || self.p.has_rule(candidate.decl) {
             self.p.made.differentiable.insert(func);
         }
         self.set_error(expr);
