@@ -139,7 +139,7 @@ class Function:
 
     def hvp(self, *args: Any, along: Mapping[str, Any], **kwargs: Any) -> Any:
         """Return the Hessian-vector product: the derivative along `along` of the gradient by its parameters."""
-        by = self._chosen(tuple(along) if len(along) > 1 else next(iter(along)))
+        by = self._chosen(next(iter(along)) if len(along) == 1 else tuple(along))
         flat, memory = self._flat(args, kwargs)
         given = [*flat, *self._ones(), *self._tangents(along)]
         return by.pack(self._run(("vjp", "jvp"), given, memory, by.leaves)[by.n :])

@@ -37,6 +37,24 @@ pub fn sees_wave(module: &Module, func: Func) -> bool {
     })
 }
 
+/// The bytes of the narrowest floats that a function computes, in itself or in a function that it calls.
+pub(crate) fn narrowest(module: &Module, func: Func) -> Option<u32> {
+    let mut least: Option<u32> = None;
+    for f in ir::analysis::reach(vec![func], |f| ir::walk::callees(&module.funcs[f])).iter() {
+        let src = &module.funcs[f];
+        if src.has_body() {
+            src.walk(src.body(), &mut |inst| {
+                let data = &src.insts[inst];
+                let computed = data.results.iter().filter(|_| !data.args.is_empty());
+                let floats =
+                    computed.filter_map(|&v| module.types.scalar_of(src.ty(v))).filter(|s| s.is_float());
+                least = floats.map(Scalar::bytes).chain(least).min();
+            });
+        }
+    }
+    least
+}
+
 /// The distance from one part of a value to the next, in numbers.
 #[derive(Clone, Copy, Debug)]
 pub enum Stride {

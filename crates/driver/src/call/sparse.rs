@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use ir::Func;
 use ir::interp::Memory;
 
 use super::{Callee, Calls, Point, floats, scalars};
@@ -14,6 +15,7 @@ use crate::oracle;
 use crate::sparse::columns::Plan;
 use crate::sparse::symmetric::{self, Recovery};
 use crate::sparse::{Colours, Csr, Pattern, Products};
+use crate::wrap;
 
 /// A sparse matrix of derivatives, and what it took.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,7 +37,7 @@ impl Callee {
         let pattern = self.pattern(self.info.jvp, &arguments, point.len(), self.outputs.len())?;
         let plan = Arc::new(Plan::new(&pattern));
         let (matrix, product) = self.both_modes(point, &Arc::new(pattern), &plan, &tangents)?;
-        self.check(&matrix, &tangents, &product)?;
+        self.check(&matrix, &tangents, &product, &self.used(&plan))?;
         Ok(Sparse { matrix, plan, recovery: Recovery::Direct })
     }
 
@@ -44,7 +46,8 @@ impl Callee {
     pub fn sparse_jacobian_again(&mut self, point: &Point, before: &Sparse) -> Result<Sparse, Error> {
         let tangents = self.random_tangents();
         let (matrix, product) = self.both_modes(point, &before.matrix.pattern, &before.plan, &tangents)?;
-        match matrix.gives(&floats(&self.inputs, &tangents), &product, self.tolerances().1) {
+        let (_, tolerance) = self.tolerances(&self.used(&before.plan));
+        match matrix.gives(&floats(&self.inputs, &tangents), &product, tolerance) {
             true => Ok(Sparse { matrix, plan: before.plan.clone(), recovery: before.recovery }),
             false => self.sparse_jacobian(point),
         }
@@ -95,7 +98,7 @@ impl Callee {
         let pattern = Arc::new(pattern.symmetric());
         let colours = symmetric::coloured(&pattern, recovery);
         let (matrix, product) = self.by_colours(point, output, &pattern, &colours, &tangents)?;
-        self.check(&matrix, &tangents, &product)?;
+        self.check(&matrix, &tangents, &product, &[self.info.derived.first().copied()])?;
         let plan = Plan { forward: colours, reverse: Colours::default() };
         Ok(Sparse { matrix, plan: Arc::new(plan), recovery })
     }
@@ -110,7 +113,8 @@ impl Callee {
         let tangents = self.random_tangents();
         let (pattern, colours) = (&before.matrix.pattern, &before.plan.forward);
         let (matrix, product) = self.by_colours(point, output, pattern, colours, &tangents)?;
-        match matrix.gives(&floats(&self.inputs, &tangents), &product, self.tolerances().1) {
+        let (_, tolerance) = self.tolerances(&[self.info.derived.first().copied()]);
+        match matrix.gives(&floats(&self.inputs, &tangents), &product, tolerance) {
             true => Ok(Sparse { matrix, plan: before.plan.clone(), recovery: before.recovery }),
             false => self.sparse_hessian(point, output, before.recovery),
         }
@@ -164,8 +168,15 @@ impl Callee {
     }
 
     /// Compares the product of a matrix with that of the run that found its pattern.
-    fn check(&self, matrix: &Csr, tangents: &[u64], product: &[f64]) -> Result<(), Error> {
-        let Some(row) = matrix.differs(&floats(&self.inputs, tangents), product, self.tolerances().0) else {
+    fn check(
+        &self,
+        matrix: &Csr,
+        tangents: &[u64],
+        product: &[f64],
+        by: &[Option<Func>],
+    ) -> Result<(), Error> {
+        let (tolerance, _) = self.tolerances(by);
+        let Some(row) = matrix.differs(&floats(&self.inputs, tangents), product, tolerance) else {
             return Ok(());
         };
         let name = &self.info.name;
@@ -177,16 +188,21 @@ impl Callee {
         Err(Error::input(message))
     }
 
-    /// By how much products may differ that are computed in two ways, relative to their terms: what must not be exceeded
-    /// however ill-conditioned the function is, and what shows no more than rounding errors. Where it is exceeded at
-    /// another point, the pattern is found again, which costs time and nothing else.
-    fn tolerances(&self) -> (f64, f64) {
-        let numbers = self.inputs.iter().chain(&self.outputs).filter(|n| n.diff);
-        match numbers.map(|n| n.scalar.bytes()).min() {
+    /// By how much products of these functions may differ that are computed in two ways, relative to their terms: what must
+    /// not be exceeded however ill-conditioned the function is, and what shows no more than rounding errors. Where it is
+    /// exceeded at another point, the pattern is found again, which costs time and nothing else.
+    fn tolerances(&self, funcs: &[Option<Func>]) -> (f64, f64) {
+        let module = self.runner.module();
+        match funcs.iter().flatten().filter_map(|&func| wrap::narrowest(module, func)).min() {
             Some(2) => (0.2, 1e-2),
             Some(4) => (1e-2, 1e-5),
             _ => (1e-6, 1e-13),
         }
+    }
+
+    /// The functions that compute the products of a plan.
+    fn used(&self, plan: &Plan) -> [Option<Func>; 2] {
+        [self.info.jvp, self.info.vjp.filter(|_| plan.reverse.count > 0)]
     }
 }
 

@@ -346,28 +346,10 @@ fn said(outcome: &Outcome) -> String {
 /// The difference that rounding may make in a function and in those that it calls, relative to numbers above 1: that of the
 /// narrowest floats that they compute.
 fn rounding(module: &Module, func: Func) -> f64 {
-    let mut most: f64 = 1e-12;
-    let reached = ir::analysis::reach(vec![func], |f| ir::walk::callees(&module.funcs[f]));
-    for f in reached.iter() {
-        let src = &module.funcs[f];
-        if src.has_body() {
-            src.walk(src.body(), &mut |inst| {
-                let data = &src.insts[inst];
-                let computed = data.results.iter().filter(|_| !data.args.is_empty());
-                let floats =
-                    computed.filter_map(|&v| module.types.scalar_of(src.ty(v))).filter(|s| s.is_float());
-                most = floats.map(tolerance).fold(most, f64::max);
-            });
-        }
-    }
-    most
-}
-
-/// The difference that rounding may make in computations with a type of floats.
-fn tolerance(s: Scalar) -> f64 {
-    match s.bytes() {
-        8 => 1e-9,
-        4 => 1e-3,
-        _ => 0.1,
+    match crate::wrap::narrowest(module, func) {
+        None => 1e-12,
+        Some(8) => 1e-9,
+        Some(4) => 1e-3,
+        Some(_) => 0.1,
     }
 }
