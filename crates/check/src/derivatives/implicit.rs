@@ -21,7 +21,7 @@ use crate::exprs::infer::Checker;
 use crate::names::enter::last_name;
 use crate::names::lookup::{Candidate, Ref};
 use crate::program::Program;
-use crate::signature::Level;
+use crate::signature::{Level, Signature};
 use crate::tables::FuncRef;
 use crate::types::follow_up::text;
 use crate::types::{Ty, TyKind};
@@ -256,6 +256,11 @@ impl Program {
             let message =
                 format!("the residual '{name}' has no derivative in the unknowns, its first parameter");
             (message, "remove 'no_diff'")
+        } else if let Some(param) = self.lost_in_residual(decl, &signature) {
+            let message = format!(
+                "the residual '{name}' has no derivative in '{param}', in which this function has one"
+            );
+            (message, "remove 'no_diff', or mark the parameter of this function so, too")
         } else {
             return true;
         };
@@ -263,6 +268,17 @@ impl Program {
         let error = Diagnostic::error("E0928", span, message).note(declared, "declared here");
         self.report_once(error.help(help));
         false
+    }
+
+    /// The first parameter in which a function has a derivative, and its residual has none.
+    fn lost_in_residual(&mut self, of: DeclId, residual: &Signature) -> Option<String> {
+        let own = self.raw_signature(of);
+        let lost = own
+            .params
+            .iter()
+            .zip(residual.params.iter().skip(1))
+            .find(|(own, other)| own.has_tangent() && !other.has_tangent());
+        lost.and_then(|(own, _)| own.decl).map(|param| self.ast.name(self.ast.decls[param].name).to_string())
     }
 
     /// Returns true if a function has the parameters and the result of the residual of another. Whether the arguments
