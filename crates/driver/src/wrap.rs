@@ -5,8 +5,8 @@
 //! describes their locations.
 
 use ir::{
-    Builder, Builtin, Entry, Func, Function, Global, GlobalData, LoopInfo, MemData, Module, Op, Path, Scalar,
-    Slot, Space, Span, Type, TypeData, Types, Value, scalar,
+    Builder, Builtin, Defs, Entry, Func, Function, Global, GlobalData, Inst, LoopInfo, MemData, Module, Op,
+    Path, Scalar, Slot, Space, Span, Type, TypeData, Types, Value, scalar,
 };
 
 /// The length from which arrays are read and written by loops.
@@ -32,24 +32,46 @@ pub fn is_number(types: &Types, ty: Type) -> bool {
 pub fn sees_wave(module: &Module, func: Func) -> bool {
     let reached = ir::analysis::reach(vec![func], |f| ir::walk::callees(&module.funcs[f]));
     reached.iter().any(|f| {
-        let insts = module.funcs[f].insts.values();
-        insts.into_iter().any(|data| matches!(data.op, Op::WaveGather | Op::WaveMultiply(_)))
+        let (src, mut found) = (&module.funcs[f], false);
+        if src.has_body() {
+            src.walk(src.body(), &mut |inst| {
+                found |= matches!(src.insts[inst].op, Op::WaveGather | Op::WaveMultiply(_));
+            });
+        }
+        found
     })
 }
 
-/// The bytes of the narrowest floats that a function computes, in itself or in a function that it calls.
+/// The bytes of the narrowest floats that a function rounds to, in itself or in a function that it calls.
 pub(crate) fn narrowest(module: &Module, func: Func) -> Option<u32> {
     let mut least: Option<u32> = None;
     for f in ir::analysis::reach(vec![func], |f| ir::walk::callees(&module.funcs[f])).iter() {
         let src = &module.funcs[f];
+        let defs = Defs::of(src);
+        // Differentials begin as a sum with zero, which is exact.
+        let is_zero = |v: &Value| match defs.op(src, *v) {
+            Some(Op::Zero) => true,
+            Some(&Op::Const(bits)) => {
+                module.types.scalar_of(src.ty(*v)).is_some_and(|s| scalar::to_f64(s, bits) == 0.0)
+            }
+            _ => false,
+        };
+        let mut of_inst = |inst: Inst| {
+            let data = &src.insts[inst];
+            let of = match data.op {
+                Op::Add if data.args.iter().any(is_zero) => None,
+                Op::AddTo => data.args.last(),
+                Op::Add | Op::Sub | Op::Mul | Op::Div | Op::Scale | Op::Unscale | Op::Sum => {
+                    data.results.first()
+                }
+                Op::Convert | Op::Math(_) => data.results.first(),
+                _ => None,
+            };
+            let float = of.and_then(|&v| module.types.scalar_of(src.ty(v))).filter(|s| s.is_float());
+            least = float.map(Scalar::bytes).into_iter().chain(least).min();
+        };
         if src.has_body() {
-            src.walk(src.body(), &mut |inst| {
-                let data = &src.insts[inst];
-                let computed = data.results.iter().filter(|_| !data.args.is_empty());
-                let floats =
-                    computed.filter_map(|&v| module.types.scalar_of(src.ty(v))).filter(|s| s.is_float());
-                least = floats.map(Scalar::bytes).chain(least).min();
-            });
+            src.walk(src.body(), &mut of_inst);
         }
     }
     least

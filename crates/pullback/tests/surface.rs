@@ -650,6 +650,25 @@ fn a_large_matrix_has_the_numbers_of_its_formula() {
     }
 }
 
+/// A half beside doubles makes these no less exact, and a number that is not finite hides none.
+#[test]
+fn another_pattern_is_seen_by_small_numbers() {
+    let text = "
+        [Differentiable] double[2] f(double x[3], half y)
+        {
+            double r[2] = { 3 * x[0] + (x[0] > 0 ? x[1] * x[1] + log(x[2]) : 0.0l), double(y) };
+            return r;
+        }";
+    let module = Compiler::new().text("f.slang", text).expect("reads");
+    let f = module.function("f").expect("compiles");
+    let at = |x: [f64; 3]| Arguments::new().with("x", x).with("y", 1.0);
+    let before = f.sparse_jacobian(at([-1.0, 0.01, 100.0])).expect("derivatives");
+    for last in [100.0, 0.0] {
+        let found = f.sparse_jacobian_again(at([1.0, 0.01, last]), &before).expect("derivatives");
+        assert_eq!(found.dense(), [[3.0, 0.02, 1.0 / last, 0.0], [0.0, 0.0, 0.0, 1.0]]);
+    }
+}
+
 #[test]
 fn matrices_may_have_no_numbers() {
     let text = "[Differentiable] double f(int n) { return 2.0l * n; }";
