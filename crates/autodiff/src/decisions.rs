@@ -1,10 +1,10 @@
 //! Traces the decisions of a function: `f ↦ fᵈ`, with `fᵈ(x, n) = (f(x), hash, count, level)`.
 //!
 //! A *decision* is an operation by which a real number becomes one of a discrete set: a comparison of floats, a conversion
-//! to an integer, `floor`, the side of a pole. Between places where all decisions have the same outcomes, a function is composed of continuous
-//! operations, so it can only jump where an outcome changes. The derivative of an integral over such a function has a term
-//! for each jump (docs/edges.md), and needs to know two things about it: that there is one between two places, and the
-//! function whose zero is the place of the jump.
+//! to an integer, `floor`, the side of a pole. Between places where all decisions have the same outcomes, a function is
+//! composed of continuous operations, so it can only jump where an outcome changes. The derivative of an integral over such
+//! a function has a term for each jump (docs/edges.md), and needs to know two things about it: that there is one between two
+//! places, and the function whose zero is the place of the jump.
 //!
 //! - `count` is the number of decisions that a run made, and `hash` depends on the outcomes of the first `n` of them. Up to
 //!   the first decision that differs, two runs do the same; so the hashes for different `n` tell which one it is.
