@@ -119,7 +119,10 @@ impl Callee {
         let fits = inputs.len().max(outputs.len()) < MOST_BYTES;
         let bytes = inputs.iter().chain(&outputs).map(|n| n.scalar.bytes()).max().unwrap_or(4);
         let together = backend.side_by_side(code, bytes).next_power_of_two();
-        let is_alone = wrap::sees_wave(&module, info.func);
+        // A written derivative may ask its wave where the function does not.
+        let mut funcs =
+            [Some(info.func), info.jvp, info.vjp].into_iter().flatten().chain(info.derived.iter().copied());
+        let is_alone = funcs.any(|func| wrap::sees_wave(&module, func));
         let group = if user.is_empty() && fits && !is_alone { together } else { 1 };
         let mut common = Tables::new("call.point", Space::ReadOnly);
         let mut arguments = Tables::new("call.arguments", Space::ReadOnly);

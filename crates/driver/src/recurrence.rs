@@ -295,7 +295,7 @@ impl<'a> Recurrence<'a> {
         Error::input(format!("cannot {what} `{}`: {error}", path.display()))
     }
 
-    /// What a file begins with: it tells of which recurrence and segment it is, and that nothing has changed it.
+    /// The head of a file, which tells of which recurrence and segment it is, and that nothing has changed it.
     fn sum(&self, path: &Path, bytes: &[u8]) -> [u8; 16] {
         let name = path.file_name().unwrap_or_default().as_encoded_bytes();
         Key::new(&[&self.key, name, bytes]).bytes()
