@@ -141,6 +141,8 @@ pub struct SegmentedLoop {
     pub checkpoint: ir::Checkpoint,
     /// The maximum number of trips, if there is a bound.
     pub trips: Option<u64>,
+    /// With a bounded number of states: all trips run once more than their schedule says.
+    pub again: bool,
 }
 
 /// The parts of the memory that a function keeps.

@@ -69,15 +69,17 @@ fn segments(sources: &Sources, of: &SegmentedLoop) -> String {
             "as many states as the root of twice the number of trips: each trip runs at most twice".into()
         }
         Checkpoint::States(states) => {
+            let more = u64::from(of.again);
+            let most = |trips: u64| repetitions(states, trips).saturating_add(more);
             let times = match of.trips {
                 Some(trips) => format!(
                     "each of {trips} trips runs at most {} times, {:.2} times on average",
-                    repetitions(states, trips),
-                    runs(states, trips) as f64 / trips.max(1) as f64
+                    most(trips),
+                    runs(states, trips) as f64 / trips.max(1) as f64 + more as f64
                 ),
                 None => {
                     let upto: Vec<String> = [1_000, 1_000_000, 1_000_000_000]
-                        .map(|trips| format!("{} times of {trips}", repetitions(states, trips)))
+                        .map(|trips| format!("{} times of {trips}", most(trips)))
                         .into();
                     format!("a trip runs at most {}", upto.join(", "))
                 }

@@ -3,9 +3,10 @@
 
 use std::path::PathBuf;
 
-use driver::bench::{Launch, Options, Subject};
+use driver::bench::{Launch, Options, Subject, measure};
 use driver::bind::parse_bind;
 use driver::launch::{Backend, Execution};
+use driver::pipeline;
 use driver::profile::{Line, Profile, profile};
 use driver::session::{FileOptions, Session};
 use pullback_driver as driver;
@@ -47,6 +48,31 @@ const PROGRAM: &str = "\
 RECURRENCE(two, 2)
 RECURRENCE(six, 6)
 RECURRENCE(eighteen, 18)
+
+[Differentiable] float nested(float x)
+{
+    float y = 1.0;
+    [CheckpointStates(4)] for (int i = 0; i < 30; i++)
+    {
+        float z = y;
+        [CheckpointStates(3)] for (int j = 0; j < 20; j++) z = z * x + 0.01 * sin(z + j);
+        y = y * x + 0.1 * z;
+    }
+    return y;
+}
+
+[Differentiable, CheckpointBudget(300000)] float field(float x, no_diff int n)
+{
+    float u[500];
+    float v[500];
+    for (int i = 0; i < 500; i++) { u[i] = 0.001 * i; v[i] = 0.0; }
+    for (int s = 0; s < n; s++)
+    {
+        for (int i = 1; i < 499; i++) v[i] += x * (u[i - 1] - 2.0 * u[i] * u[i] + u[i + 1]);
+        for (int i = 1; i < 499; i++) u[i] += 0.01 * v[i];
+    }
+    return u[250];
+}
 
 StructuredBuffer<float> table;
 [Differentiable] float looked_up(float x)
@@ -177,6 +203,40 @@ fn trips_run_as_often_as_the_report_says() {
         let reported = autodiff::runs(states, 100) as f64 + 100.0;
         let measured = count(1);
         assert!((measured / reported - 1.0).abs() < 0.1, "{states} states: {measured} of {reported}");
+    }
+}
+
+/// A loop in a loop runs once more, since a trip around it keeps only what it begins with.
+#[test]
+fn loops_in_loops_run_as_often_as_the_report_says() {
+    for backend in backends() {
+        let found = of("nested", backend, None, &[("x", 0.5)]);
+        let count = |k: usize| found.lines.iter().map(|line| line.counts[k].mathematics).sum::<f64>();
+        assert_eq!(count(0), 600.0);
+        let (outer, inner) = (autodiff::runs(4, 30) as f64, autodiff::runs(3, 20) as f64);
+        // Sines of both, and the cosines.
+        let reported = outer * 20.0 + 30.0 * inner + 600.0;
+        let measured = count(1);
+        assert!((measured / reported - 1.0).abs() < 0.1, "{}: {measured} of {reported}", backend.name());
+    }
+}
+
+/// States are freed before the next trip of a loop around them makes others: else these would be ten times as many
+/// bytes.
+#[test]
+fn a_budget_bounds_loops_in_loops() {
+    for backend in backends() {
+        let (folder, file) = program(&format!("field-{}", backend.name()));
+        let mut loaded = pipeline::load(&mut Session::new(FileOptions::default()), &file).expect("a program");
+        let mut execution = Execution { backend, threads: 1, ..Execution::default() };
+        execution.code.lanes = Some(1);
+        let at = vec![("n".to_string(), 100.into())];
+        let options = Options { execution, at, memory: Vec::new(), threads: 1, seconds: 0.0 };
+        let found = measure(&mut loaded, &Subject::Function("field".into()), &options).expect("times");
+        std::fs::remove_dir_all(folder).expect("was made");
+        let held = found.gradient.expect("a gradient").arena_bytes;
+        // Chunks of memory grow by factors of two, and there are temporaries.
+        assert!(held < 4 * 300_000, "{}: {held} bytes", backend.name());
     }
 }
 

@@ -108,7 +108,17 @@ impl Engine<'_> {
     /// Makes the function `(start, length, states, carried…, values…, contents…) -> (carried…, contents…)` that
     /// runs a segment by segments of its own. That of a `loop` has no `start`, and its first result says
     /// whether to go on.
-    pub(super) fn binomial(&mut self, src: &Function, inst: Inst, segment: &Segment, states: u32) -> Func {
+    ///
+    /// The whole of a `for` runs no more often than its schedule says. That of a loop of which nothing says how long it is
+    /// runs once more, in segments, and so does a `for` that is `repeated`, in another loop: the trips of that
+    /// one keep what it begins with only, not all of its states and residuals.
+    pub(super) fn binomial(
+        &mut self,
+        src: &Function,
+        inst: Inst,
+        segment: &Segment,
+        (states, repeated): (u32, bool),
+    ) -> Func {
         let states = states.max(1);
         let split = self.segment_length();
         let data = &src.insts[inst];
@@ -121,7 +131,7 @@ impl Engine<'_> {
         params.insert(n_lead, plain_slot(&self.module.types, trip));
         let made = self.declare(format!("{name}s"), Origin::Segment(segment.func), params, results.clone());
         self.module.funcs[made].span = data.span;
-        if !counted {
+        if !counted || repeated {
             self.module.funcs[made].checkpoint.prefer = Prefer::Recompute;
         }
         let trips = known_trips(src, &ir::Defs::of(src), inst);

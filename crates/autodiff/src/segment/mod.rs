@@ -30,7 +30,7 @@ use ir::walk::free_values;
 use ir::{
     Builder, Checkpoint, Defs, Func, Function, Inst, Module, Op, Origin, Prefer, Region, TypeData, Value,
 };
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 pub(crate) use self::binomial::Binomial;
 pub use self::binomial::{repetitions, runs};
@@ -67,16 +67,26 @@ impl Engine<'_> {
         }
         let src = src.clone();
         let mut found = Vec::new();
-        loops(&src, src.body(), &mut found);
-        let segments: Vec<(Inst, Segment)> =
-            found.into_iter().filter_map(|inst| Some((inst, self.outline(func, &src, inst)?))).collect();
+        loops(&src, (src.body(), self.is_repeated(func)), &mut found);
+        let mut segments: Vec<(Inst, Segment)> = Vec::new();
+        for (inst, repeated) in found {
+            segments.extend(self.outline(func, &src, inst, repeated).map(|segment| (inst, segment)));
+        }
         let function = self.user_name(func).to_string();
         if let Some(report) = &mut self.found.kept {
             let defs = Defs::of(&src);
-            report.loops.extend(segments.iter().filter_map(|&(inst, _)| {
-                let data = &src.insts[inst];
-                let (function, trips) = (function.clone(), known_trips(&src, &defs, inst));
-                Some(SegmentedLoop { function, span: data.span, checkpoint: checkpoint(&data.op)?, trips })
+            report.loops.extend(segments.iter().filter_map(|(inst, segment)| {
+                let data = &src.insts[*inst];
+                let again = segment.binomial.is_some_and(|(whole, _)| {
+                    self.module.funcs[whole].checkpoint.prefer == Prefer::Recompute
+                });
+                Some(SegmentedLoop {
+                    function: function.clone(),
+                    span: data.span,
+                    checkpoint: checkpoint(&data.op)?,
+                    trips: known_trips(&src, &defs, *inst),
+                    again,
+                })
             }));
         }
         let Module { types, funcs, .. } = &mut *self.module;
@@ -102,7 +112,7 @@ impl Engine<'_> {
 
     /// Makes the segment of a loop. Returns `None` if the loop uses a part of a cell as a cell, which no loop
     /// in source code does.
-    fn outline(&mut self, func: Func, src: &Function, inst: Inst) -> Option<Segment> {
+    fn outline(&mut self, func: Func, src: &Function, inst: Inst, repeated: bool) -> Option<Segment> {
         let defs = Defs::of(src);
         let body = src.insts[inst].regions[0];
         let (bound, trips) = bounds(src, &defs, inst);
@@ -141,11 +151,35 @@ impl Engine<'_> {
         segment.func = declared;
         match checkpoint(&src.insts[inst].op) {
             Some(Checkpoint::States(states)) => {
-                segment.binomial = Some((self.binomial(src, inst, &segment, states), states));
+                segment.binomial = Some((self.binomial(src, inst, &segment, (states, repeated)), states));
             }
             _ => self.module.funcs[declared].checkpoint.prefer = Prefer::Recompute,
         }
         Some(segment)
+    }
+
+    /// Returns true if a function runs in a loop, or calls itself: within a function that is differentiated with it,
+    /// or several calls on.
+    fn is_repeated(&self, func: Func) -> bool {
+        let mut callers: FxHashMap<Func, Vec<(Func, bool)>> = FxHashMap::default();
+        for (caller, f) in &self.module.funcs {
+            if !f.has_body() {
+                continue;
+            }
+            calls(f, (f.body(), false), &mut |callee, in_loop| {
+                callers.entry(callee).or_default().push((caller, in_loop));
+            });
+        }
+        let (mut seen, mut work) = (FxHashSet::default(), vec![func]);
+        while let Some(callee) = work.pop() {
+            for &(caller, in_loop) in callers.get(&callee).into_iter().flatten() {
+                if in_loop || caller == func {
+                    return true;
+                }
+                work.extend(seen.insert(caller).then_some(caller));
+            }
+        }
+        false
     }
 }
 
@@ -177,16 +211,29 @@ fn lead(op: &Op) -> usize {
     usize::from(matches!(op, Op::For(_)))
 }
 
-/// Collects the loops to be split, outermost ones only, as the inner ones become part of the segment. A loop
-/// that yields stacks was made by differentiation and is skipped.
-fn loops(src: &Function, region: Region, found: &mut Vec<Inst>) {
+/// Collects the loops to be split, and whether they run in a loop: outermost ones only, as the inner ones become
+/// part of the segment. A loop that yields stacks was made by differentiation and is skipped.
+fn loops(src: &Function, (region, repeated): (Region, bool), found: &mut Vec<(Inst, bool)>) {
     for &inst in &src.regions[region].insts {
         let data = &src.insts[inst];
         if checkpoint(&data.op).is_some() && data.results.len() == data.args.len() - lead(&data.op) {
-            found.push(inst);
+            found.push((inst, repeated));
         } else {
-            data.regions.iter().for_each(|&r| loops(src, r, found));
+            let repeated = repeated || matches!(data.op, Op::For(_) | Op::Loop(_));
+            data.regions.iter().for_each(|&r| loops(src, (r, repeated), found));
         }
+    }
+}
+
+/// Visits the calls of a region, and whether they are in a loop.
+fn calls(src: &Function, (region, repeated): (Region, bool), visit: &mut dyn FnMut(Func, bool)) {
+    for &inst in &src.regions[region].insts {
+        let data = &src.insts[inst];
+        if let Op::Call(callee) = data.op {
+            visit(callee, repeated);
+        }
+        let repeated = repeated || matches!(data.op, Op::For(_) | Op::Loop(_));
+        data.regions.iter().for_each(|&r| calls(src, (r, repeated), visit));
     }
 }
 

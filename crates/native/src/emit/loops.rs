@@ -393,7 +393,7 @@ pub(super) fn loop_op<'m, A: Assembler<'m>>(
     if active.is_some() {
         e.set_mask(active);
     }
-    make_room(e, &stacks, &mut own)?;
+    make_room(e, &stacks, info.max_iters, &mut own)?;
     let mark = e.releases_trip(inner).then(|| mark(e));
     let lp = Loop { data, info, body, exit, carried: all, active, mark, own, stacks };
     trip(e, inner, results, &lp, outer)?;
@@ -487,15 +487,26 @@ fn end_trip<'m, A: Assembler<'m>>(
     Ok(())
 }
 
-/// Makes sure that the stacks of a `loop` have room for another trip, before the trip allocates anything.
-fn make_room<'m, A: Assembler<'m>>(e: &mut A, stacks: &[Pushed], own: &mut Vals<A::V>) -> Res<'m, A> {
+/// Makes sure that the stacks of a `loop` have room for another trip, before the trip allocates anything. A trip more
+/// than the bound of the loop only finds that it is over.
+fn make_room<'m, A: Assembler<'m>>(
+    e: &mut A,
+    stacks: &[Pushed],
+    bound: Option<u32>,
+    own: &mut Vals<A::V>,
+) -> Res<'m, A> {
     let [len, cap, ..] = own[..] else { return Ok(()) };
     let full = e.compare(Compare::Equal, len, cap);
     let now: Vals<A::V> = own[1..].iter().copied().collect();
     let grown = unless(e, full, Odds::Unlikely, &now, |e| {
         let doubled = e.binary(Binary::Add, cap, cap);
         let least = e.number(16);
-        let more = e.binary(Binary::MaxUnsigned, doubled, least);
+        let mut more = e.binary(Binary::MaxUnsigned, doubled, least);
+        if let Some(bound) = bound {
+            let most = e.number(u64::from(bound) + 1);
+            let less = e.compare(Compare::LessUnsigned, most, more);
+            more = e.select(less, most, more);
+        }
         let mut grown: Vals<A::V> = std::iter::once(more).collect();
         for (&memory, stack) in now[1..].iter().zip(stacks) {
             let bytes = e.number(e.stride(stack.ty, memory));
