@@ -522,20 +522,29 @@ impl Program {
 
     /// Reports a member that does not have the derivatives promised by the requirement it fulfils.
     fn check_required_derivatives(&mut self, ty: Ty, member: DeclId, args: &[GenericArg]) {
+        if matches!(self.ast.decls[member].kind, DeclKind::Func { .. }) {
+            let func = self.required_ref(member, args, ty);
+            self.check_promised(&func);
+        }
+    }
+
+    /// Reports what fulfils a requirement without the derivatives that the requirement promises.
+    pub(crate) fn check_promised(&mut self, required: &FuncRef) {
+        let member = required.decl;
         let level = self.level(member);
-        if level == Level::None || !matches!(self.ast.decls[member].kind, DeclKind::Func { .. }) {
+        if level == Level::None {
             return;
         }
-        let func = self.required_ref(member, args, ty);
-        let Resolved::Func(found) = self.resolve_requirement(&func) else { return };
-        if self.check_lost_types(&func, &found) {
+        let Resolved::Func(found) = self.resolve_requirement(required) else { return };
+        let is_function = matches!(self.ast.decls[member].kind, DeclKind::Func { .. });
+        if found.decl == member || self.check_lost_types(required, &found) || !is_function {
             return;
         }
         let signature = self.func_signature(&found);
         let has_tangents = signature.returns_differential()
             || signature.params.iter().any(ParamSig::has_tangent)
             || signature.has_differentiable_this();
-        if found.decl == member || !has_tangents {
+        if !has_tangents {
             return;
         }
         let view = View::of(self.asking(found.decl));

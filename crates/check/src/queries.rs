@@ -159,6 +159,8 @@ pub(crate) struct Queries {
     pub(crate) conforming: Memo<DeclId>,
     /// Types whose differential has been checked.
     pub(crate) differential_types: Memo<DeclId>,
+    /// The requirements that compiled code calls: checked once each.
+    pub(crate) called: Memo<FuncRef>,
     /// Functions that have been checked for lost derivatives.
     pub(crate) flows: Memo<DeclId>,
 }

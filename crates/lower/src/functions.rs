@@ -83,7 +83,10 @@ impl Lowerer<'_> {
             Callable::Func(f) => match self.program.resolve_requirement(&f) {
                 // The adapter function has the requirement's signature.
                 Resolved::Func(found) if self.program.is_adapted(&f, &found) => Callable::Func(f),
-                Resolved::Func(found) => Callable::Func(found),
+                Resolved::Func(found) => {
+                    self.program.check_called(&f);
+                    Callable::Func(found)
+                }
                 Resolved::Synthesized(member, ty) => Callable::Synthesized(member, ty),
                 Resolved::Builtin(_) => Callable::Func(f),
                 Resolved::Unresolved => {
@@ -416,9 +419,7 @@ impl Lowerer<'_> {
         let Some(f) = self.declared.get_index(idx).and_then(|d| d.0.source()).cloned() else { return };
         self.program.body(f.decl);
         self.program.check_flow_of(&f);
-        if self.adapted(&f).is_some() {
-            self.program.check_called(&f);
-        }
+        self.program.check_called(&f);
     }
 
     /// Builds the body of the function with this index in the worklist.

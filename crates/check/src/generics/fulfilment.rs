@@ -11,7 +11,7 @@ use syntax::{DeclId, Diagnostic, Message, Span};
 
 use crate::facts::FacetKind;
 use crate::program::Program;
-use crate::signature::{Direction, Level, ParamSig, Resolved, Signature};
+use crate::signature::{Direction, ParamSig, Signature};
 use crate::tables::FuncRef;
 use crate::types::conversion::Source;
 use crate::types::follow_up::text;
@@ -273,18 +273,16 @@ impl Program {
     /// Checks that what fulfils a requirement for a type whose calls are compiled loses no derivative, as
     /// `check` does at the declaration of a type.
     pub fn check_called(&mut self, required: &FuncRef) {
+        if !self.is_requirement(required.decl) || !self.queries.called.is_first(required.clone()) {
+            return;
+        }
         let mut required = required.clone();
         if let DeclKind::Accessor { .. } = self.ast.decls[required.decl].kind
             && let Some(member) = self.ast.decls[required.decl].parent
         {
             required.decl = member;
         }
-        if let Resolved::Func(own) = self.resolve_requirement(&required)
-            && own.decl != required.decl
-            && self.level(required.decl) != Level::None
-        {
-            self.check_lost_types(&required, &own);
-        }
+        self.check_promised(&required);
     }
 
     /// Returns true if a member need not be found with the declaration of a type or extension: an empty
