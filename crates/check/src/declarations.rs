@@ -12,6 +12,15 @@ use crate::types::follow_up::text;
 use crate::types::{GenericArg, Ty, TyKind, types_of};
 use crate::view::View;
 
+/// The derivatives that what fulfils a requirement must have, of those that the requirement promises.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Promise {
+    /// Those of all modes.
+    All,
+    /// That of a mode.
+    Any,
+}
+
 impl Program {
     /// Checks everything that a file declares (for `pullback check`).
     pub fn check_file(&mut self, file: usize) {
@@ -524,12 +533,12 @@ impl Program {
     fn check_required_derivatives(&mut self, ty: Ty, member: DeclId, args: &[GenericArg]) {
         if matches!(self.ast.decls[member].kind, DeclKind::Func { .. }) {
             let func = self.required_ref(member, args, ty);
-            self.check_promised(&func);
+            self.check_promised(&func, Promise::All);
         }
     }
 
     /// Reports what fulfils a requirement without the derivatives that the requirement promises.
-    pub(crate) fn check_promised(&mut self, required: &FuncRef) {
+    pub(crate) fn check_promised(&mut self, required: &FuncRef, promise: Promise) {
         let member = required.decl;
         let level = self.level(member);
         if level == Level::None {
@@ -549,8 +558,13 @@ impl Program {
         }
         let view = View::of(self.asking(found.decl));
         let promised = [(DiffOp::Fwd, "forward"), (DiffOp::Bwd, "backward")].into_iter().take(level as usize);
-        let mut missing = promised.filter(|promise| !self.has_derivative(&found, promise.0, view));
-        let Some((_, mode)) = missing.next() else { return };
+        let missing: Vec<&str> =
+            promised.filter(|mode| !self.has_derivative(&found, mode.0, view)).map(|mode| mode.1).collect();
+        let Some(mode) =
+            missing.first().filter(|_| promise == Promise::All || missing.len() == level as usize)
+        else {
+            return;
+        };
         let name = self.ast.decl_name(member).to_string();
         let message = format!("'{name}' is not {mode}-differentiable, as its interface requires");
         let error = Diagnostic::error("E38110", self.name_span(found.decl), message);

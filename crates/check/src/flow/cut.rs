@@ -14,7 +14,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use syntax::ast::DeclKind;
 use syntax::{DeclId, Diagnostic, ExprId, Span};
 
-use crate::flow::{Direction, Flow, Mark};
+use crate::flow::{Direction, Flow, Mark, Part};
 use crate::program::Program;
 use crate::signature::Signature;
 use crate::tables::{Arg, Callable, Initializer, Meaning};
@@ -215,6 +215,27 @@ impl Flow<'_> {
         }
         if self.is_cut(value) || carried && self.place(target).is_none() && !self.is_set_elsewhere(target) {
             self.mark_cut(target);
+        }
+    }
+
+    /// Marks the fields of a variable that its value sets to something cut.
+    pub(crate) fn cut_parts(&mut self, var: DeclId, value: ExprId) {
+        let (ty, meaning) = (self.p.tables.exprs[value].ty, self.p.tables.exprs[value].meaning.clone());
+        let parts = match meaning {
+            Meaning::Same(inner) => return self.cut_parts(var, inner),
+            Meaning::Aggregate(Initializer::Parts(_, parts)) if self.cuts.numbers.contains_key(&value) => {
+                parts
+            }
+            _ => return,
+        };
+        let ty = self.p.substitute(ty, &self.subst);
+        let fields = self.p.fields(ty);
+        for ((field, ty, plain), part) in
+            fields.iter().copied().zip(&parts).filter(|_| fields.len() == parts.len())
+        {
+            if !plain && !self.has_differential(ty) && self.cut_initializer(part, ty).is_some() {
+                self.places.insert((Mark::Cut, var, Some(Part::Field(field))));
+            }
         }
     }
 

@@ -439,7 +439,7 @@ impl Flow<'_> {
                     self.places.insert((Mark::Cut, var, None));
                 }
                 Some(_) if is_unset => self.declare_unset(var),
-                Some(_) => {}
+                Some(init) => self.cut_parts(var, init),
                 None => self.declare_unset(var),
             }
         }

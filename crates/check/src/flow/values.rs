@@ -149,6 +149,11 @@ impl Flow<'_> {
                     }
                 }
                 self.store(expr, target, value, carried);
+                if let (None, Some((var, None))) = (op, self.place(target).map(|place| place.key))
+                    && self.direction == Direction::Forward
+                {
+                    self.cut_parts(var, value);
+                }
                 if self.call_setters(target, carried, place_needed) {
                     self.store_to(target);
                 }

@@ -9,6 +9,7 @@
 use syntax::ast::{AccessorKind, DeclKind, Modifiers};
 use syntax::{DeclId, Diagnostic, Message, Span};
 
+use crate::declarations::Promise;
 use crate::facts::FacetKind;
 use crate::program::Program;
 use crate::signature::{Direction, ParamSig, Signature};
@@ -271,7 +272,8 @@ impl Program {
     }
 
     /// Checks that what fulfils a requirement for a type whose calls are compiled loses no derivative, as
-    /// `check` does at the declaration of a type.
+    /// `check` does at the declaration of a type. One mode of two is enough here: differentiation reports that it asks
+    /// for the other.
     pub fn check_called(&mut self, required: &FuncRef) {
         if !self.is_requirement(required.decl) || !self.queries.called.is_first(required.clone()) {
             return;
@@ -282,7 +284,7 @@ impl Program {
         {
             required.decl = member;
         }
-        self.check_promised(&required);
+        self.check_promised(&required, Promise::Any);
     }
 
     /// Returns true if a member need not be found with the declaration of a type or extension: an empty
