@@ -25,6 +25,7 @@ use crate::pipeline::{Compiled, Loaded};
 use crate::sparse::Products;
 use crate::wrap::{self, Tables, Wrapped};
 
+use pattern::Masks;
 use products::{Calls, MOST_BYTES, floats, scalars, units};
 pub use sparse::Sparse;
 
@@ -66,6 +67,8 @@ pub struct Callee {
     writable: Option<Vec<(ir::Global, Vec<u8>)>>,
     /// The first warning of a tangent that forward mode loses.
     lost: Option<String>,
+    /// The functions of masks of derivatives, made when they are first used.
+    masks: Masks,
 }
 
 /// The bits of each input number.
@@ -162,6 +165,7 @@ impl Callee {
             group: group as usize,
             writable,
             lost,
+            masks: Masks::default(),
         };
         let nothing = Wrapped {
             entry: 0,
@@ -284,6 +288,7 @@ impl Callee {
             group: self.group,
             writable: self.writable.clone(),
             lost: self.lost.clone(),
+            masks: Masks::default(),
         })
     }
 

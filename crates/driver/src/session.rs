@@ -172,6 +172,8 @@ struct Disk {
     fixed: FxHashSet<FileId>,
     /// The compiled module that each file comes from.
     compiled: FxHashMap<FileId, Rc<Compiled>>,
+    /// The files of the library, which no macro of the user reaches.
+    library: FxHashSet<FileId>,
     /// The reason why the last file that is there could not be read.
     failed: Option<String>,
 }
@@ -300,6 +302,9 @@ impl Session {
 
     /// The macros with which a file is read.
     fn defines(&self, file: FileId) -> Cow<'_, [(String, String)]> {
+        if self.disk.library.contains(&file) {
+            return Cow::Borrowed(&[]);
+        }
         let mut defines = Cow::Borrowed(&self.options.defines[..]);
         if self.disk.folders.get(file.0 as usize).is_some_and(|folder| standard::is_development(folder)) {
             defines.to_mut().push((standard::DEVELOPMENT.into(), "1".into()));
@@ -323,7 +328,8 @@ impl Session {
 
     /// Makes a text of the library a module of the program, whose names no other module sees.
     pub(crate) fn load_library(&mut self, program: &mut Program, name: &str, text: &str) -> usize {
-        let index = self.load_text(program, name, text.into(), Path::new(""));
+        let file = self.disk.add_library(&mut self.sources, name, text);
+        let index = self.module(program, file);
         program.add_built_in(index);
         index
     }
@@ -418,7 +424,7 @@ impl Session {
         ast: &mut Ast,
         diagnostics: &mut Vec<Diagnostic>,
     ) -> usize {
-        let file = self.disk.add(&mut self.sources, path, PathBuf::new(), text.into());
+        let file = self.disk.add_library(&mut self.sources, path, text);
         syntax::parse_file(ast, &mut self.sources, file, &mut self.disk, &[], diagnostics)
     }
 }
@@ -463,7 +469,7 @@ impl ModuleLoader for Session {
         let file = match self.disk.by_path.get(Path::new(name)) {
             Some(&file) => file,
             None => {
-                let file = self.disk.add(&mut self.sources, name, PathBuf::new(), text.into());
+                let file = self.disk.add_library(&mut self.sources, name, text);
                 self.disk.by_path.insert(name.into(), file);
                 file
             }
@@ -498,6 +504,13 @@ impl syntax::IncludeLoader for Disk {
 }
 
 impl Disk {
+    /// Adds a text of the library.
+    fn add_library(&mut self, sources: &mut Sources, name: &str, text: &str) -> FileId {
+        let file = self.add(sources, name, PathBuf::new(), text.into());
+        self.library.insert(file);
+        file
+    }
+
     /// The file that a file of a compiled module means by a name.
     fn known(&self, from: FileId, name: &str) -> Option<FileId> {
         self.fixed.get(&from)?;

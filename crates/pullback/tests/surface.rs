@@ -700,3 +700,45 @@ fn another_path_has_another_pattern() {
     let short = module.function("g").expect("compiles").sparse_jacobian_again([("x", [0.0; 2])], &first);
     assert!(short.expect_err("is refused").to_string().contains("not one of `g`"));
 }
+
+/// However small the new numbers are beside others of their row.
+#[test]
+fn another_pattern_is_seen_beside_large_numbers() {
+    for (number, large) in [("double", 1e9), ("float", 1e4), ("half", 10.0)] {
+        let text = format!(
+            "[Differentiable] {number}[6] f({number} x[6])
+            {{
+                {number} r[6];
+                for (int i = 0; i < 6; i++)
+                {{
+                    r[i] = {number}({large}) * x[i] * x[i] * x[i];
+                    if (i > 0) r[i] += x[i - 1] * x[i];
+                    if (x[i] > 5) r[i] += x[(i + 3) % 6] * x[(i + 3) % 6];
+                }}
+                return r;
+            }}
+            [Differentiable] {number} sum({number} x[6])
+            {{
+                {number}[6] r = f(x);
+                {number} s = 0;
+                for (int i = 0; i < 6; i++) s += r[i];
+                return s;
+            }}"
+        );
+        let module = Compiler::new().text("f.slang", &text).expect("reads");
+        let (f, sum) = (module.function("f").expect("compiles"), module.function("sum").expect("compiles"));
+        let ones = || [("x", [1.0; 6])];
+        let first = f.sparse_jacobian(ones()).expect("derivatives");
+        let second = sum.sparse_hessian(ones(), "result", Recovery::Direct).expect("derivatives");
+        for k in 0..6 {
+            let mut x = [1.0; 6];
+            x[k] = 6.0;
+            let at = [("x", x)];
+            let found = f.sparse_jacobian_again(at, &first).expect("derivatives");
+            assert_eq!(found, f.sparse_jacobian(at).expect("derivatives"), "{number}, {k}");
+            let found = sum.sparse_hessian_again(at, "result", &second).expect("derivatives");
+            let expected = sum.sparse_hessian(at, "result", Recovery::Direct).expect("derivatives");
+            assert_eq!(found, expected, "{number}, {k}");
+        }
+    }
+}

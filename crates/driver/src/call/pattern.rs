@@ -11,10 +11,12 @@ use std::ops::Range;
 
 use ir::interp::depends::dependences;
 use ir::interp::{Deadline, Limits};
-use ir::{Func, Module, Slot};
+use ir::{Func, Module, Op, Slot};
 use lower::FunctionInfo;
+use rustc_hash::FxHashMap;
 
 use super::Callee;
+use super::sparse::next_random;
 use crate::error::{Error, Failure};
 use crate::launch::{Backend, CodeOptions};
 use crate::oracle;
@@ -25,59 +27,154 @@ use crate::wrap;
 
 /// The most runs of the function of masks. The interpreter takes as long as several hundred.
 const MOST_RUNS: usize = 200;
+/// The most runs that check a pattern.
+const MOST_CHECKS: usize = 24;
+
+/// A function of masks.
+pub(super) struct Mask {
+    callee: Callee,
+    /// It gives the same at all points.
+    is_of_all_points: bool,
+}
+
+/// The functions of masks of derivatives; `None` if there is none.
+pub(super) type Masks = FxHashMap<Func, Option<Box<Mask>>>;
 
 impl Callee {
     /// The pattern of a derivative at a point: a row for each of its results from number `skip` on, a column for each input
     /// that has a tangent. The tangents of the inputs are the arguments from number `first` on.
     pub(super) fn pattern(
-        &self,
+        &mut self,
         func: Option<Func>,
         arguments: &[u64],
         first: usize,
         skip: usize,
     ) -> Result<Pattern, Error> {
         let func = func.ok_or_else(|| Error::input(format!("`{}` has no derivative", self.info.name)))?;
-        let module = self.runner.module();
         let seeds = first..first + self.inputs.iter().filter(|n| n.diff).count();
-        let is_compiled = [self.backend, Backend::SOONEST].iter().all(|b| b.name() != Backend::INTERP.name());
-        // The numbers of pointers are those of the memory that they were bound to.
-        let has_pointers = module.globals.values().any(|global| global.pointee(&module.mem).is_some());
-        let is_by_masks = is_compiled && !has_pointers;
-        let mut masks = if is_by_masks { self.of_masks(func, first..seeds.end, skip) } else { None };
+        let mut masks = self.take_masks(func, seeds.clone(), skip);
+        let module = self.runner.module();
         let n_results = ends(module, &module.funcs[func].results).last().copied().unwrap_or(0);
         let mut by_masks = |most_runs: usize| {
-            let masks = masks.as_mut()?;
+            let masks = &mut masks.as_mut()?.callee;
             divided(seeds.len(), n_results - skip, most_runs, &mut |calls| {
-                let at_point = |masks: Vec<u64>| {
-                    let mut call = arguments.to_vec();
-                    call[seeds.clone()].copy_from_slice(&masks);
-                    call
-                };
-                let calls: Vec<Vec<u64>> = calls.into_iter().map(at_point).collect();
-                masks.call(&masks.primal.clone(), &[], &calls, 0).ok()
+                masks.run(calls, arguments, &seeds)
             })
         };
-        if let Some(found) = by_masks(MOST_RUNS) {
-            return Ok(found);
+        let mut found = by_masks(MOST_RUNS);
+        if found.is_none() {
+            let mut memory = self.memory();
+            let args = oracle::values(module, func, arguments);
+            let limits = Limits::default();
+            let limits = Limits {
+                memory: self.code.memory.unwrap_or(limits.memory),
+                deadline: self.code.seconds.and_then(Deadline::after),
+                ..limits
+            };
+            let sets = dependences(module, func, &args, seeds.clone(), &mut memory, limits);
+            found = Some(match sets {
+                Ok(found) => Pattern::new(seeds.len(), &found[skip.min(found.len())..]),
+                // There may be too many different sets, of which masks know nothing.
+                Err(error) => by_masks(usize::MAX)
+                    .ok_or_else(|| Error::input(format!("the pattern was not found: {}", error.message)))?,
+            });
         }
-        let mut memory = self.memory();
-        let args = oracle::values(module, func, arguments);
-        let limits = Limits::default();
-        let limits = Limits {
-            memory: self.code.memory.unwrap_or(limits.memory),
-            deadline: self.code.seconds.and_then(Deadline::after),
-            ..limits
+        self.masks.insert(func, masks);
+        found.ok_or_else(|| Error::Internal("a pattern is missing".into()))
+    }
+
+    /// Returns false if a derivative has numbers at a point that a pattern lacks, as it does on another path than that
+    /// on which the pattern was found; the arguments are those of [`Self::pattern`].
+    ///
+    /// Each column gets some of the bits of a few masks, by chance, and a row has those of its columns at most. Numbers
+    /// that others hide with all of their bits go unnoticed: fewer than one of a million, in rows of up to fifty numbers
+    /// (B. H. Bloom, "Space/time trade-offs in hash coding with allowable errors", 1970).
+    pub(super) fn holds(
+        &mut self,
+        func: Option<Func>,
+        arguments: &[u64],
+        (first, skip): (usize, usize),
+        pattern: &Pattern,
+    ) -> bool {
+        let Some(func) = func else { return true };
+        let seeds = first..first + pattern.n_columns;
+        let mut masks = self.take_masks(func, seeds.clone(), skip);
+        let holds = masks.as_mut().is_none_or(|masks| {
+            if masks.is_of_all_points {
+                return true;
+            }
+            let rows = pattern.starts.len() - 1;
+            let longest = (0..rows).map(|row| pattern.row(row).len()).max().unwrap_or(0).max(1);
+            // With `m` bits for `k` columns of a row, the share that is hidden is `0.6185^(m / k)`, and the best number of
+            // bits of a column is `ln 2 · m / k`.
+            let runs = (longest * 29).div_ceil(64).min(MOST_CHECKS);
+            let each =
+                ((64 * runs) as f64 / longest as f64 * std::f64::consts::LN_2).round().clamp(1.0, 32.0);
+            let mut codes = vec![vec![0u64; pattern.n_columns]; runs];
+            let mut state = 0x9E37_79B9_7F4A_7C15u64;
+            for column in 0..pattern.n_columns {
+                for _ in 0..each as usize {
+                    let bit = (next_random(&mut state) >> 32) as usize % (64 * runs);
+                    codes[bit / 64][column] |= 1 << (bit % 64);
+                }
+            }
+            let Some(found) = masks.callee.run(codes.clone(), arguments, &seeds) else { return false };
+            let is_within = |(codes, found): (&Vec<u64>, &Vec<u64>)| {
+                (0..rows).all(|row| {
+                    let own = pattern.row(row).iter().fold(0, |all, &column| all | codes[column as usize]);
+                    found.get(row).is_some_and(|found| found & !own == 0)
+                })
+            };
+            codes.iter().zip(&found).all(is_within)
+        });
+        self.masks.insert(func, masks);
+        holds
+    }
+
+    /// The masks of each row for masks of the columns, at the point of the arguments.
+    fn run(
+        &mut self,
+        calls: Vec<Vec<u64>>,
+        arguments: &[u64],
+        seeds: &Range<usize>,
+    ) -> Option<Vec<Vec<u64>>> {
+        let at_point = |masks: Vec<u64>| {
+            let mut call = arguments.to_vec();
+            call[seeds.clone()].copy_from_slice(&masks);
+            call
         };
-        match dependences(module, func, &args, seeds.clone(), &mut memory, limits) {
-            Ok(found) => Ok(Pattern::new(seeds.len(), &found[skip.min(found.len())..])),
-            // There may be too many different sets, of which masks know nothing.
-            Err(error) => by_masks(usize::MAX)
-                .ok_or_else(|| Error::input(format!("the pattern was not found: {}", error.message))),
+        let calls: Vec<Vec<u64>> = calls.into_iter().map(at_point).collect();
+        self.call(&self.primal.clone(), &[], &calls, 0).ok()
+    }
+
+    /// The function of masks of a derivative, with the memory as it is now; `None` if masks do not tell what it asks for.
+    fn take_masks(&mut self, func: Func, seeds: Range<usize>, skip: usize) -> Option<Box<Mask>> {
+        let known = self.masks.remove(&func);
+        let is_compiled = [self.backend, Backend::SOONEST].iter().all(|b| b.name() != Backend::INTERP.name());
+        let module = self.runner.module();
+        // The numbers of pointers are those of the memory that they were bound to.
+        let has_pointers = module.globals.values().any(|global| global.pointee(&module.mem).is_some());
+        let mut masks = match known {
+            Some(known) => known?,
+            None if !is_compiled || has_pointers => return None,
+            None => Box::new(self.of_masks(func, seeds, skip)?),
+        };
+        self.share_memory(&mut masks.callee);
+        Some(masks)
+    }
+
+    /// Copies the memory to a callee of a function of the same module.
+    fn share_memory(&self, to: &mut Callee) {
+        let globals = self.runner.module().globals.keys();
+        for global in globals.filter(|&global| self.runner.is_bound(global)) {
+            to.runner.bind_global(global, self.runner.bytes_of(global));
+        }
+        for (global, bytes) in to.writable.iter_mut().flatten() {
+            *bytes = to.runner.bytes_of(*global).to_vec();
         }
     }
 
-    /// The function of masks of a derivative, with a copy of the memory; `None` if masks do not tell what it asks for.
-    fn of_masks(&self, func: Func, seeds: Range<usize>, skip: usize) -> Option<Callee> {
+    fn of_masks(&self, func: Func, seeds: Range<usize>, skip: usize) -> Option<Mask> {
         let mut module = self.runner.module().clone();
         let (params, results) = (&module.funcs[func].params, &module.funcs[func].results);
         let is_seed: Vec<bool> =
@@ -92,27 +189,25 @@ impl Callee {
             &[made],
         );
         opt::prune(&mut module, &[made]);
-        self.copy(
-            module,
-            FunctionInfo { func: made, jvp: None, vjp: None, derived: Vec::new(), ..self.info.clone() },
-        )
-        .ok()
+        // If no number of the point is left, and no memory, masks are the same everywhere.
+        let f = &module.funcs[made];
+        let uses = ir::walk::use_counts(f);
+        let is_seed = is_seed.iter().chain(std::iter::repeat(&false));
+        let params = f.regions[f.body()].params.iter().zip(is_seed);
+        let is_of_all_points = params.filter(|param| !param.1).all(|param| uses[*param.0] == 0)
+            && !f.insts.values().any(|data| matches!(data.op, Op::GlobalRef(_) | Op::Call(_)));
+        let info =
+            FunctionInfo { func: made, jvp: None, vjp: None, derived: Vec::new(), ..self.info.clone() };
+        let callee = self.copy(module, info).ok()?;
+        Some(Mask { callee, is_of_all_points })
     }
 
-    /// A callee of a function of the same module with a copy of the memory, one call after another.
+    /// A callee of a function of the same module, one call after another.
     fn copy(&self, module: Module, info: FunctionInfo) -> Result<Callee, Failure> {
         pipeline::verify(&module, "sparsity")?;
-        let globals: Vec<ir::Global> = self.runner.module().globals.keys().collect();
         let code = CodeOptions { lanes: Some(1), ..self.code.clone() };
         let compiled = Compiled { module, functions: vec![info], ..Compiled::default() };
-        let mut callee = Callee::new(compiled, Backend::SOONEST, &code, &[])?;
-        for global in globals.into_iter().filter(|&global| self.runner.is_bound(global)) {
-            callee.runner.bind_global(global, self.runner.bytes_of(global));
-        }
-        for (global, bytes) in callee.writable.iter_mut().flatten() {
-            *bytes = callee.runner.bytes_of(*global).to_vec();
-        }
-        Ok(callee)
+        Callee::new(compiled, Backend::SOONEST, &code, &[])
     }
 }
 
@@ -222,21 +317,21 @@ mod tests {
                 let compiled = loaded.compile(&request, &pipeline::Options::default()).expect("compiles");
                 Callee::new(compiled, backend, &CodeOptions::default(), &[]).expect("is callable")
             };
-            let [sets, masks] = [Backend::INTERP, Backend::SOONEST].map(callee);
+            let [mut sets, mut masks] = [Backend::INTERP, Backend::SOONEST].map(callee);
             let point: Vec<u64> = (0..7).map(|k| (1.5 - 0.25 * f64::from(k)).to_bits()).collect();
             let n_outputs = masks.outputs.len();
-            let jacobian = |callee: &Callee| {
+            let jacobian = |callee: &mut Callee| {
                 let arguments = [&point[..], &[1.0f64.to_bits(); 7]].concat();
                 callee.pattern(callee.info.jvp, &arguments, 7, n_outputs).expect("is found")
             };
-            let hessian = |callee: &Callee| {
+            let hessian = |callee: &mut Callee| {
                 let mut arguments = [&point[..], &vec![1.0f64.to_bits(); n_outputs + 7]].concat();
                 arguments.extend(vec![0; n_outputs]);
                 callee.pattern(Some(callee.info.derived[0]), &arguments, 7 + n_outputs, 7).expect("is found")
             };
-            let [first, second] = [jacobian(&sets), hessian(&sets)];
+            let [first, second] = [jacobian(&mut sets), hessian(&mut sets)];
             assert!(first.len() > 6 && first.len() <= 7 * n_outputs, "{name}: {first:?}");
-            assert_eq!([jacobian(&masks), hessian(&masks)], [first, second], "{name}");
+            assert_eq!([jacobian(&mut masks), hessian(&mut masks)], [first, second], "{name}");
             let jvp = masks.info.jvp.expect("is there");
             assert!(masks.of_masks(jvp, 7..14, n_outputs).is_some(), "{name}: first derivatives");
         }

@@ -33,18 +33,28 @@ impl Callee {
     pub fn sparse_jacobian(&mut self, point: &Point) -> Result<Sparse, Error> {
         self.loses_none()?;
         let tangents = self.random_tangents();
-        let arguments = [&point[..], &tangents].concat();
-        let pattern = self.pattern(self.info.jvp, &arguments, point.len(), self.outputs.len())?;
+        let (arguments, at) = self.of_jacobian(point, &tangents);
+        let pattern = self.pattern(self.info.jvp, &arguments, at.0, at.1)?;
         let plan = Arc::new(Plan::new(&pattern));
         let (matrix, product) = self.both_modes(point, &Arc::new(pattern), &plan, &tangents)?;
         self.check(&matrix, &tangents, &product, &self.used(&plan))?;
         Ok(Sparse { matrix, plan, recovery: Recovery::Direct })
     }
 
-    /// The Jacobian at another point, with the pattern and the products of one before. Where the product with a random
-    /// direction shows that the pattern is another one here, that is found as by [`Self::sparse_jacobian`].
+    /// The arguments of forward mode in a direction, the number of the first tangent among them, and that of the first one
+    /// among the results.
+    fn of_jacobian(&self, point: &Point, tangents: &[u64]) -> (Vec<u64>, (usize, usize)) {
+        ([point, tangents].concat(), (point.len(), self.outputs.len()))
+    }
+
+    /// The Jacobian at another point, with the pattern and the products of one before. Where masks or the product with a
+    /// random direction show that the pattern is another one here, that is found as by [`Self::sparse_jacobian`].
     pub fn sparse_jacobian_again(&mut self, point: &Point, before: &Sparse) -> Result<Sparse, Error> {
         let tangents = self.random_tangents();
+        let (arguments, at) = self.of_jacobian(point, &tangents);
+        if !self.holds(self.info.jvp, &arguments, at, &before.matrix.pattern) {
+            return self.sparse_jacobian(point);
+        }
         let (matrix, product) = self.both_modes(point, &before.matrix.pattern, &before.plan, &tangents)?;
         let (_, tolerance) = self.tolerances(&self.used(&before.plan));
         match matrix.gives(&floats(&self.inputs, &tangents), &product, tolerance) {
@@ -87,6 +97,18 @@ impl Callee {
     ) -> Result<Sparse, Error> {
         self.loses_none()?;
         let tangents = self.random_tangents();
+        let (arguments, at) = self.of_hessian(point, output, &tangents);
+        let pattern = self.pattern(self.info.derived.first().copied(), &arguments, at.0, at.1)?;
+        let pattern = Arc::new(pattern.symmetric());
+        let colours = symmetric::coloured(&pattern, recovery);
+        let (matrix, product) = self.by_colours(point, output, &pattern, &colours, &tangents)?;
+        self.check(&matrix, &tangents, &product, &[self.info.derived.first().copied()])?;
+        let plan = Plan { forward: colours, reverse: Colours::default() };
+        Ok(Sparse { matrix, plan: Arc::new(plan), recovery })
+    }
+
+    /// As [`Self::of_jacobian`], of the derivative of the gradient of an output.
+    fn of_hessian(&self, point: &Point, output: usize, tangents: &[u64]) -> (Vec<u64>, (usize, usize)) {
         let n_outputs = scalars(&self.outputs).len();
         let first = point.len() + n_outputs;
         let mut arguments = point.clone();
@@ -94,13 +116,7 @@ impl Callee {
         for (n, bits) in self.second_order(output, tangents.iter().copied().enumerate()) {
             arguments[point.len() + n] = bits;
         }
-        let pattern = self.pattern(self.info.derived.first().copied(), &arguments, first, tangents.len())?;
-        let pattern = Arc::new(pattern.symmetric());
-        let colours = symmetric::coloured(&pattern, recovery);
-        let (matrix, product) = self.by_colours(point, output, &pattern, &colours, &tangents)?;
-        self.check(&matrix, &tangents, &product, &[self.info.derived.first().copied()])?;
-        let plan = Plan { forward: colours, reverse: Colours::default() };
-        Ok(Sparse { matrix, plan: Arc::new(plan), recovery })
+        (arguments, (first, tangents.len()))
     }
 
     /// The second derivatives at another point, as [`Self::sparse_jacobian_again`].
@@ -112,6 +128,10 @@ impl Callee {
     ) -> Result<Sparse, Error> {
         let tangents = self.random_tangents();
         let (pattern, colours) = (&before.matrix.pattern, &before.plan.forward);
+        let (arguments, at) = self.of_hessian(point, output, &tangents);
+        if !self.holds(self.info.derived.first().copied(), &arguments, at, pattern) {
+            return self.sparse_hessian(point, output, before.recovery);
+        }
         let (matrix, product) = self.by_colours(point, output, pattern, colours, &tangents)?;
         let (_, tolerance) = self.tolerances(&[self.info.derived.first().copied()]);
         match matrix.gives(&floats(&self.inputs, &tangents), &product, tolerance) {
@@ -146,12 +166,7 @@ impl Callee {
     /// Tangents between 1 and 2 for the inputs that have them, as bits.
     fn random_tangents(&self) -> Vec<u64> {
         let mut state = 0x9E37_79B9_7F4A_7C15u64;
-        let mut next = || {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            1.0 + (state >> 11) as f64 / (1u64 << 53) as f64
-        };
+        let mut next = || 1.0 + (next_random(&mut state) >> 11) as f64 / (1u64 << 53) as f64;
         let scalars = self.inputs.iter().filter(|n| n.diff).map(|n| n.scalar);
         scalars.map(|s| ir::scalar::from_f64(s, next())).collect()
     }
@@ -204,6 +219,14 @@ impl Callee {
     fn used(&self, plan: &Plan) -> [Option<Func>; 2] {
         [self.info.jvp, self.info.vjp.filter(|_| plan.reverse.count > 0)]
     }
+}
+
+/// The next of a series of random bits (G. Marsaglia, "Xorshift RNGs", 2003).
+pub(super) fn next_random(state: &mut u64) -> u64 {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    *state
 }
 
 /// For each colour, a call with a differential for every number: 1 for those of the colour, 0 for the others. If there is one
