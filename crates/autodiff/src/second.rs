@@ -19,6 +19,7 @@
 use ir::{Defs, DerivativeOp, Func, Inst, Op, Origin, Slot, Span, Value};
 
 use crate::engine::Engine;
+use crate::recursion::{Once, Why};
 use crate::shape::{Mask, Mode, Shape, select, tangent_slot};
 use crate::witness::Source;
 
@@ -152,9 +153,10 @@ impl Engine<'_> {
         layers: Layers,
         span: Span,
     ) -> Option<Func> {
-        if layers.directions > 1 && !self.facts.activity.only_computes(self.module, jvp) {
+        let once = self.runs_once(jvp).filter(|_| layers.directions > 1);
+        if let Some(Once { why: Why::Effect(what), .. }) = once {
             let message = format!(
-                "second derivatives along {} directions run the forward derivative of '{}' as many times, and it has effects",
+                "second derivatives along {} directions run the forward derivative of '{}' as many times, and it {what}",
                 layers.directions,
                 self.user_name(func)
             );
@@ -217,7 +219,14 @@ impl Engine<'_> {
                         continue;
                     };
                     sums[j] = Some(match sums[j] {
-                        Some(sum) => b.emit(Op::Add, &[sum, tangent]),
+                        Some(sum) if b.types.is_numeric(b.func.ty(sum)) => {
+                            b.emit(Op::Add, &[sum, tangent])
+                        }
+                        Some(sum) => {
+                            let cell = b.emit(Op::Local, &[sum]);
+                            b.effect(Op::AddTo, &[cell, tangent]);
+                            b.emit(Op::Load, &[cell])
+                        }
                         None => tangent,
                     });
                 }

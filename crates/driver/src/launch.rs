@@ -540,7 +540,12 @@ impl Runner {
         let before = std::mem::replace(&mut self.options.at_once, is_large);
         let called = self.try_dispatch(number, [groups, 1, 1], usize::from(!is_large), None);
         self.options.at_once = before;
-        called.map_err(|error| stopped(error.message, error.span))
+        called.map_err(|error| {
+            // What `abort` was given has been printed last.
+            let said = self.printed.trim_end().lines().next_back().filter(|_| error.message == ir::ABORTS);
+            let message = said.map_or(error.message.clone(), |said| format!("{}: {said}", error.message));
+            stopped(message, error.span)
+        })
     }
 
     /// The number of the entry point of that name.
@@ -623,7 +628,7 @@ fn with_thread(error: run::RunError) -> Error {
 }
 
 /// The error of a stopped program, with its place if it has one.
-fn stopped(message: String, span: ir::Span) -> Error {
+pub(crate) fn stopped(message: String, span: ir::Span) -> Error {
     match span {
         ir::Span::NONE => Error::Stopped(message),
         span => Error::StoppedAt { message, span: source_span(span) },

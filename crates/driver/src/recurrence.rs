@@ -110,7 +110,9 @@ impl<'a> Recurrence<'a> {
         let numbers: Vec<u8> = numbers.flat_map(u64::to_le_bytes).collect();
         let [one, other] =
             [&*advance, &*loss].map(|callee| ir::print::print_module(callee.runner().module()));
-        let key = Key::new(&[&numbers, one.as_bytes(), other.as_bytes()]).bytes();
+        let mut parts = vec![&numbers[..], one.as_bytes(), other.as_bytes()];
+        parts.extend(advance.runner().contents().chain(loss.runner().contents()));
+        let key = Key::new(&parts).bytes();
         let folder = folder.to_path_buf();
         Ok(Recurrence { advance, loss, length, folder, key, point, n_state, first, count })
     }

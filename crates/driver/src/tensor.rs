@@ -145,11 +145,11 @@ impl Runner {
         Ok(())
     }
 
-    /// Binds zeros to unbound gradients, in the shape of the tensors that they belong to.
+    /// Binds zeros to unbound gradients, in the shape of the tensors that they belong to; others must have that shape.
     pub fn bind_gradients(&mut self) -> Result<(), Error> {
         for at in 0..self.tensors.len() {
             let tensor = &self.tensors[at];
-            if !tensor.is_grad || self.is_bound(tensor.data) {
+            if !tensor.is_grad {
                 continue;
             }
             let base = tensor.name.rsplit_once('.').map_or("", |n| n.0).to_owned();
@@ -157,6 +157,15 @@ impl Runner {
                 continue;
             };
             let shape = primal.shape.clone();
+            if self.is_bound(tensor.data) {
+                if tensor.shape != shape {
+                    let (name, own) = (&tensor.name, &tensor.shape);
+                    return Err(Error::input(format!(
+                        "`{name}` must have the shape of `{base}`, {shape:?}, not {own:?}"
+                    )));
+                }
+                continue;
+            }
             let each = self.mem().size(self.element_of(self.tensors[at].data)) as usize;
             let n = shape.iter().try_fold(each, |n, &length| n.checked_mul(length)).unwrap_or(usize::MAX);
             let named = |why: String| Error::input(format!("`{}`: {why}", self.tensors[at].name));

@@ -47,6 +47,9 @@ pub use ops::{
 pub use spec::{Class, Kind, Linearity, Spec, Typing};
 pub use types::{Scalar, Type, TypeData, Types};
 
+/// The message of the assertion that `abort` is.
+pub const ABORTS: &str = "the program aborts here";
+
 /// The nanoseconds since the clock was first read; in WebAssembly, whose host keeps the time, how often it was read.
 pub fn clock() -> u64 {
     use std::sync::OnceLock;

@@ -124,7 +124,7 @@ impl Body<'_, '_, '_> {
             }
             self.b.span = ir_span(span);
             let no = self.b.bool(false);
-            self.b.effect(Op::Assert("the program aborts here".into()), &[no]);
+            self.b.effect(Op::Assert(ir::ABORTS.into()), &[no]);
             return Some(Vec::new());
         }
         if self.stays_call(f, &name) {

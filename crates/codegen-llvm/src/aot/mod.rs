@@ -24,7 +24,7 @@ mod stacks;
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use ir::{Func, Module, Op, Scalar, Slot, Space, Span, Type, TypeData, Types};
+use ir::{ABORTS, Func, Module, Op, Scalar, Slot, Space, Span, Type, TypeData, Types};
 use native::runtime::{Site, offsets};
 use native::types::{is_array, size};
 use native::{MOST_BUNDLED, MOST_LANES, Options, Unsupported};
@@ -92,9 +92,6 @@ pub fn refusal(
 ) -> Option<Unsupported> {
     assemble(module, exports, "library", machine, fast_math, exclusive).err()
 }
-
-/// The message of the assertion that `abort` is.
-const ABORTS: &str = "the program aborts here";
 
 /// The text of a library, and its errors by number, from 1 on.
 type Assembled = (String, Options, Vec<(String, Span)>);

@@ -18,7 +18,7 @@ use rustc_hash::FxHashMap;
 use super::Callee;
 use super::sparse::next_random;
 use crate::error::{Error, Failure};
-use crate::launch::{Backend, CodeOptions};
+use crate::launch::{Backend, CodeOptions, stopped};
 use crate::oracle;
 use crate::pipeline::{self, Compiled};
 use crate::sparse::Pattern;
@@ -75,8 +75,7 @@ impl Callee {
             found = Some(match sets {
                 Ok(found) => Pattern::new(seeds.len(), &found[skip.min(found.len())..]),
                 // There may be too many different sets, of which masks know nothing.
-                Err(error) => by_masks(usize::MAX)
-                    .ok_or_else(|| Error::input(format!("the pattern was not found: {}", error.message)))?,
+                Err(error) => by_masks(usize::MAX).ok_or_else(|| stopped(error.message, error.span))?,
             });
         }
         self.masks.insert(func, masks);
