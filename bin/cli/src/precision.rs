@@ -245,6 +245,9 @@ fn text(
         Some(error) => format!(", in fact {}\n", number(error)),
         None => ", in fact unknown: the program runs too long in numbers of twice the digits\n".into(),
     };
+    if report.measured.value.is_some_and(|error| error > report.estimated) {
+        text += "the estimate lacks the roundings of what has no derivative, such as the steps of a solver\n";
+    }
     if let Some(error) = report.measured.derivative {
         text += &format!("error of the gradient, relative to its size: {}\n", number(error));
     }

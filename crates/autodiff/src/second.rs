@@ -219,9 +219,7 @@ impl Engine<'_> {
                         continue;
                     };
                     sums[j] = Some(match sums[j] {
-                        Some(sum) if b.types.is_numeric(b.func.ty(sum)) => {
-                            b.emit(Op::Add, &[sum, tangent])
-                        }
+                        Some(sum) if b.types.is_numeric(b.func.ty(sum)) => b.emit(Op::Add, &[sum, tangent]),
                         Some(sum) => {
                             let cell = b.emit(Op::Local, &[sum]);
                             b.effect(Op::AddTo, &[cell, tangent]);

@@ -270,13 +270,18 @@ fn differences(callee: &mut Callee, point: &Point, input: usize) -> Result<Vec<(
         above.iter().zip(below).map(|(a, b)| (a - b) / step).collect()
     };
     let (d1, d2, d4, d8) = (central(0), central(1), central(2), central(3));
+    // The functions compute in `double`, and the slope is no more exact than the values of the smallest step are.
+    let rounding = |k: usize| {
+        let [above, below] = [&values[6], &values[7]].map(|values| values[k].abs());
+        2.0 * f64::EPSILON * above.max(below) / (h / 4.0)
+    };
     Ok((0..d1.len())
         .map(|k| {
             let once = |a: f64, b: f64| (4.0 * b - a) / 3.0;
             let twice = |a: f64, b: f64| (16.0 * b - a) / 15.0;
             let (a, b, c) = (once(d1[k], d2[k]), once(d2[k], d4[k]), once(d4[k], d8[k]));
             let (coarse, fine) = (twice(a, b), twice(b, c));
-            (fine, (fine - coarse).abs())
+            (fine, (fine - coarse).abs() + rounding(k))
         })
         .collect())
 }
