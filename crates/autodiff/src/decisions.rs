@@ -24,7 +24,7 @@ use cranelift_entity::SecondaryMap;
 use ir::analysis::reach;
 use ir::walk::callees;
 use ir::{
-    Builder, Defs, Func, Function, Inst, Math, Op, Origin, Region, Scalar, Slot, Span, Type, Types, Value,
+    Builder, Defs, Func, Function, Inst, Math, Module, Op, Origin, Region, Scalar, Slot, Span, Type, Types, Value,
 };
 use rustc_hash::FxHashSet;
 
@@ -127,6 +127,13 @@ impl Engine<'_> {
         let plans = self.plan_traces(func);
         let module = &mut *self.module;
         let src = &module.funcs[func];
+        let defs = Defs::of(src);
+        let mut passing_zero = SecondaryMap::new();
+        src.walk(src.body(), &mut |inst| {
+            if src.insts[inst].op == Op::Div {
+                passing_zero[inst] = passing(module, src, &defs, src.insts[inst].args[1]);
+            }
+        });
         let mut b = Builder::new(&mut module.types, String::new());
         let mut map = Renaming::default();
         for (k, slot) in slots.into_iter().enumerate() {
@@ -137,7 +144,7 @@ impl Engine<'_> {
         }
         let own = &b.func.regions[b.func.body()].params[params(src).len()..];
         let (n, trace) = (own[0], Trace::of(&own[1..]));
-        let mut pass = Tracing { src, defs: Defs::of(src), plans: &plans, b, map, n, trace };
+        let mut pass = Tracing { src, defs, plans: &plans, passing: &passing_zero, b, map, n, trace };
         pass.region(src.body());
         let mut values = pass.map.all(&src.regions[src.body()].results);
         values.extend(pass.trace.values());
@@ -250,6 +257,45 @@ fn is_decision(types: &Types, src: &Function, defs: &Defs, inst: Inst) -> bool {
     }
 }
 
+/// The number that passes zero where a divisor only touches it: `u`, if that is `|u|` or `u²`, or the root of one or
+/// slightly more.
+fn passing(module: &Module, src: &Function, defs: &Defs, divisor: Value) -> Option<Value> {
+    let is_constant = |v: Value| matches!(defs.op(src, v), Some(Op::Const(_)));
+    let (mut at, mut found) = (divisor, None);
+    while let Some(inst) = defs.inst(at) {
+        let data = &src.insts[inst];
+        let Some(&first) = data.args.first() else { break };
+        let other = data.args.get(1).copied();
+        at = first;
+        match operation(module, &data.op) {
+            Op::Math(Math::Abs) => found = Some(at),
+            Op::Mul if other == Some(at) => found = Some(at),
+            Op::Neg | Op::Math(Math::Sqrt) => {}
+            Op::Add | Op::Math(Math::Max) if other.is_some_and(is_constant) => {}
+            Op::Add | Op::Math(Math::Max) if is_constant(at) => match other {
+                Some(other) => at = other,
+                None => break,
+            },
+            _ => break,
+        }
+    }
+    found
+}
+
+/// What an instruction does: a call of a function of one operation, as those of the library are that have a derivative of
+/// their own, does that.
+fn operation<'a>(module: &'a Module, op: &'a Op) -> &'a Op {
+    let Op::Call(callee) = op else { return op };
+    let callee = &module.funcs[*callee];
+    if !callee.has_body() {
+        return op;
+    }
+    match callee.regions[callee.body()].insts[..] {
+        [inst] if callee.insts[inst].args[..] == *params(callee) => &callee.insts[inst].op,
+        _ => op,
+    }
+}
+
 /// Returns true if an instruction takes the bits of a float.
 fn takes_bits(types: &Types, src: &Function, inst: Inst) -> bool {
     let data = &src.insts[inst];
@@ -261,6 +307,8 @@ struct Tracing<'a> {
     src: &'a Function,
     defs: Defs,
     plans: &'a SecondaryMap<Inst, Option<Plan>>,
+    /// See [`passing`].
+    passing: &'a SecondaryMap<Inst, Option<Value>>,
     b: Builder<'a>,
     map: Renaming,
     /// The decision that is asked for.
@@ -418,8 +466,9 @@ impl Tracing<'_> {
                     self.record(whole, level);
                 }
                 Op::Div => {
-                    let level = self.single(parts[1]);
-                    self.record_sign(parts[1], level);
+                    let passes = self.passing[inst].map(|v| self.map.at(v));
+                    let passes = passes.map(|v| part(self, v));
+                    self.divide(parts[0], parts[1], result, passes);
                 }
                 // Its poles have distances that do not change.
                 Op::Math(Math::Tan) => {
@@ -445,6 +494,34 @@ impl Tracing<'_> {
                     self.record(result, level);
                 }
             }
+        }
+    }
+
+    /// The side of the pole of `quotient`, `a / b`. Where `b` is zero all along, there is one where `a` passes zero.
+    fn divide(&mut self, a: Value, b: Value, quotient: Value, passes: Option<Value>) {
+        let zero = self.b.zero(self.b.func.ty(b));
+        let is_zero = self.b.emit(Op::Eq, &[b, zero]);
+        let below = self.b.emit(Op::Lt, &[a, zero]);
+        if let Some(passes) = passes {
+            let zero = self.b.zero(self.b.func.ty(passes));
+            let (below, above) = (self.b.emit(Op::Lt, &[passes, zero]), self.b.emit(Op::Gt, &[passes, zero]));
+            let level = self.single(passes);
+            self.record(below, level);
+            self.record(above, level);
+        } else {
+            // The quotient tells zeros of both signs apart.
+            let negative = self.b.emit(Op::Lt, &[b, zero]);
+            let falls = self.b.emit(Op::Lt, &[quotient, zero]);
+            let differs = self.b.emit(Op::Xor, &[falls, below]);
+            let negative = self.b.emit(Op::Select, &[is_zero, differs, negative]);
+            let level = self.single(b);
+            self.record(negative, level);
+        }
+        let above = self.b.emit(Op::Gt, &[a, zero]);
+        let level = self.single(a);
+        for side in [below, above] {
+            let both = self.b.emit(Op::And, &[is_zero, side]);
+            self.record(both, level);
         }
     }
 

@@ -72,7 +72,7 @@ impl Lowerer<'_> {
             (witness.apply, witness.is_same) = self.request_moved(types, f, &derivatives, declared);
         }
         let has = |attribute: &str| self.program.attribute(f.decl, attribute).is_some();
-        witness.continuous = has("Continuous") || has("ImplicitDerivative");
+        witness.continuous = has("Continuous");
         witness.last = self.program.attribute(f.decl, "LastDerivative").is_some();
         witness
     }

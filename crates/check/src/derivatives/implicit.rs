@@ -3,7 +3,7 @@
 //! `[ImplicitDerivative(g)] R f(P p…) { … }` means
 //!
 //! ```text
-//! R solver(P p…) { … }
+//! [Continuous] R solver(P p…) { … }
 //! [Differentiable] R f(P p…) { return __implied((R x) => g(x, p…), no_diff solver(p…)); }
 //! ```
 //!
@@ -13,7 +13,7 @@
 //! shares the parameters and the generic parameters of the function as they are written, and has its body; whoever asks
 //! for the body of the function gets the other one ([`Program::body_of`]).
 
-use syntax::ast::{Decl, DeclKind, ExprKind, Modifiers, StmtKind};
+use syntax::ast::{Attribute, Decl, DeclKind, ExprKind, Modifiers, StmtKind};
 use syntax::{DeclId, Diagnostic, ExprId, Message, Severity, Span, StmtId, keywords as kw};
 
 use crate::derivatives::attributes::MARKS;
@@ -57,7 +57,10 @@ impl Program {
         let span = self.span(residual);
         let name = self.ast.symbols.intern(&format!("solver of {}", self.ast.decl_name(id)));
         let kept = written.attributes.iter().filter(|a| !MARKS.contains(&self.ast.name(a.name)));
-        let attributes = kept.cloned().collect();
+        let mut attributes: Vec<_> = kept.cloned().collect();
+        // What it iterates over decides nothing that the result does.
+        let continuous = self.ast.symbols.intern("Continuous");
+        attributes.push(Attribute { name: continuous, args: Vec::new(), ..attribute.clone() });
         let mut modifiers = written.modifiers;
         modifiers.0 &= !(Modifiers::OVERRIDE.0 | Modifiers::EXPORT.0);
         let solver = self.add_decl(Decl { name, attributes, modifiers, ..self.ast.decls[id].clone() });
