@@ -24,7 +24,8 @@ use cranelift_entity::SecondaryMap;
 use ir::analysis::reach;
 use ir::walk::callees;
 use ir::{
-    Builder, Defs, Func, Function, Inst, Math, Module, Op, Origin, Region, Scalar, Slot, Span, Type, Types, Value,
+    Builder, Defs, Func, Function, Inst, Math, Module, Op, Origin, Region, Scalar, Slot, Span, Type, Types,
+    Value,
 };
 use rustc_hash::FxHashSet;
 
@@ -501,28 +502,32 @@ impl Tracing<'_> {
     fn divide(&mut self, a: Value, b: Value, quotient: Value, passes: Option<Value>) {
         let zero = self.b.zero(self.b.func.ty(b));
         let is_zero = self.b.emit(Op::Eq, &[b, zero]);
-        let below = self.b.emit(Op::Lt, &[a, zero]);
         if let Some(passes) = passes {
-            let zero = self.b.zero(self.b.func.ty(passes));
-            let (below, above) = (self.b.emit(Op::Lt, &[passes, zero]), self.b.emit(Op::Gt, &[passes, zero]));
-            let level = self.single(passes);
-            self.record(below, level);
-            self.record(above, level);
+            let (side, level) = (self.side(passes), self.single(passes));
+            self.record(side, level);
         } else {
             // The quotient tells zeros of both signs apart.
             let negative = self.b.emit(Op::Lt, &[b, zero]);
+            let below = self.b.emit(Op::Lt, &[a, zero]);
             let falls = self.b.emit(Op::Lt, &[quotient, zero]);
             let differs = self.b.emit(Op::Xor, &[falls, below]);
             let negative = self.b.emit(Op::Select, &[is_zero, differs, negative]);
             let level = self.single(b);
             self.record(negative, level);
         }
-        let above = self.b.emit(Op::Gt, &[a, zero]);
-        let level = self.single(a);
-        for side in [below, above] {
-            let both = self.b.emit(Op::And, &[is_zero, side]);
-            self.record(both, level);
-        }
+        let (side, none, level) = (self.side(a), self.b.u32(0), self.single(a));
+        let side = self.b.emit(Op::Select, &[is_zero, side, none]);
+        self.record(side, level);
+    }
+
+    /// 1 below zero, 2 above, 0 between.
+    fn side(&mut self, a: Value) -> Value {
+        let b = &mut self.b;
+        let zero = b.zero(b.func.ty(a));
+        let (below, above) = (b.emit(Op::Lt, &[a, zero]), b.emit(Op::Gt, &[a, zero]));
+        let (none, one, two) = (b.u32(0), b.u32(1), b.u32(2));
+        let rest = b.emit(Op::Select, &[above, two, none]);
+        b.emit(Op::Select, &[below, one, rest])
     }
 
     fn record_sign(&mut self, of: Value, level: Value) {
