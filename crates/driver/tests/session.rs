@@ -21,6 +21,19 @@ fn a_file_is_in_two_programs() {
     }
 }
 
+/// A macro of the command line is the user's, and the modules of the library have names that it may have, too.
+#[test]
+fn macros_do_not_reach_the_library() {
+    let text = "import implicit; import odes; import random; import edges; import jacobians; \
+                [Differentiable] float f(float x) { return N * x; }";
+    let defines = ["N", "T", "M", "F", "x", "t", "k"].map(|name| (name.to_string(), "3".to_string()));
+    let text = text.replace("float x", "float y").replace("* x", "* y");
+    let mut session = Session::new(FileOptions { defines: defines.into(), ..FileOptions::default() });
+    let mut program = session.program();
+    let file = session.load_text(&mut program, "macros.slang", text, std::path::Path::new(""));
+    session.loaded(program, file).check(false).expect("it is right");
+}
+
 #[test]
 fn a_module_says_what_is_lost() {
     let text = "
