@@ -9,7 +9,7 @@
 //! Variables change, values do not: before a variable is assigned, every expression in which it stands and which is
 //! used later must have been written (`Writer::can_change`, `Writer::settle`).
 
-use ir::{Inst, InstData, Op, Region, Value};
+use ir::{Inst, InstData, Op, Region, TypeData, Value};
 
 use crate::expression::{Text, is_infix};
 use crate::statement::{Res, Writer};
@@ -23,7 +23,11 @@ pub(crate) enum Dest {
     /// A variable.
     Variable(String),
     /// A place in an array, which is zero so far.
-    Kept(String),
+    Kept {
+        place: String,
+        /// The array may be full, so what it should hold cannot be read back at once.
+        may_be_full: bool,
+    },
     /// A loop goes on if the value is true.
     Again,
     /// The function returns the value.
@@ -33,7 +37,7 @@ pub(crate) enum Dest {
 impl Dest {
     fn place(&self) -> Option<&str> {
         match self {
-            Dest::Variable(text) | Dest::Kept(text) => Some(text),
+            Dest::Variable(text) | Dest::Kept { place: text, .. } => Some(text),
             Dest::Nowhere | Dest::Again | Dest::Return => None,
         }
     }
@@ -71,7 +75,12 @@ impl Place<'_> {
 
     /// Returns true if a loop keeps the result of every trip.
     pub(crate) fn is_kept(&self, k: usize) -> bool {
-        matches!(self.dests[k], Dest::Kept(_))
+        matches!(self.dests[k], Dest::Kept { .. })
+    }
+
+    /// Returns true if a loop keeps the result of every trip in an array that may be full.
+    pub(crate) fn may_be_full(&self, k: usize) -> bool {
+        matches!(self.dests[k], Dest::Kept { may_be_full: true, .. })
     }
 }
 
@@ -133,14 +142,49 @@ impl Writer<'_> {
 
     /// Gives names to the expressions that mention a place which changes now, and that are used later.
     fn settle(&mut self, place: &str, from: u32, end: u32) -> Res {
-        let is_late =
-            |v: &Value, text: &Text| mentions(&text.text, place) && self.order.is_used_within(*v, from, end);
+        // A cell is a place, whose name is no reading of it.
+        let is_cell = |v: Value| matches!(self.module.types[self.src.ty(v)], TypeData::Cell(_));
+        let is_late = |v: &Value, text: &Text| {
+            !is_cell(*v) && mentions(&text.text, place) && self.order.is_used_within(*v, from, end)
+        };
         let mut late: Vec<Value> =
             self.texts.iter().filter(|(v, t)| is_late(v, t)).map(|(v, _)| *v).collect();
         late.sort();
         for v in late {
             let text = self.text(v).text;
+            self.products.remove(&v);
             self.define(v, "before", &text)?;
+        }
+        Ok(())
+    }
+
+    /// Gives a name to the condition for leaving a region if it mentions places that are assigned before it is tested.
+    fn settle_leaving(&mut self, place: &Place, assigned: &[&str]) -> Res {
+        for (k, &v) in self.src.regions[place.region].results.iter().enumerate() {
+            let text = self.text(v);
+            let is_due = place.dests[k].leaves() && !place.done[k] && self.texts.contains_key(&v);
+            if !is_due || !assigned.iter().any(|name| mentions(&text.text, name)) {
+                continue;
+            }
+            if text.text.starts_with('!') && place.dests[k] == Dest::Again {
+                let name = self.temporary("ends");
+                self.line(&format!("bool {name} = {};", text.negated()));
+                self.texts.insert(v, Text::not(&name));
+            } else {
+                self.define(v, "goes_on", strip(&text.text))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives names to the expressions that read a cell which an instruction changes, and that are used after it, or in
+    /// its regions.
+    pub(crate) fn settle_cells(&mut self, inst: Inst) -> Res {
+        for cell in self.order.changed_cells(inst).to_vec() {
+            let Some(text) = self.texts.get(&cell).map(|t| t.text.clone()) else { continue };
+            if let Some(name) = words(&text).next() {
+                self.settle(name, self.order.at(inst), u32::MAX)?;
+            }
         }
         Ok(())
     }
@@ -189,11 +233,12 @@ impl Writer<'_> {
             }
             let text = self.text(v).text;
             place.done[k] = true;
-            let is_zero = matches!(place.dests[k], Dest::Kept(_)) && self.is_zero(v);
+            let is_zero = place.is_kept(k) && self.is_zero(v);
             if name != text && !is_zero {
                 next.push((k, name.to_owned(), text, v));
             }
         }
+        self.settle_leaving(place, &next.iter().map(|n| n.1.as_str()).collect::<Vec<_>>())?;
         while !next.is_empty() {
             // A place that no other assignment reads can be changed now.
             let reads = |a: usize, b: usize| a != b && mentions(&next[a].2, &next[b].1);
@@ -210,8 +255,9 @@ impl Writer<'_> {
             };
             let (_, name, text, v) = next.remove(at);
             let end = place.end;
-            let from =
-                place.last.filter(|_| !place.leaves && self.is_open(place)).map_or(end, |i| self.order.at(i));
+            // A branch that is still to be written reads its condition.
+            let open = place.last.filter(|_| !place.leaves && self.is_open(place));
+            let from = open.map_or(end, |i| self.order.at(i) - 1);
             self.settle(&name, from, end)?;
             self.assign(&name, &text, v)?;
         }
@@ -221,7 +267,7 @@ impl Writer<'_> {
     /// Assigns those results for which `is_due` holds to the places where a loop keeps them.
     fn assign_kept(&mut self, place: &mut Place, is_due: &dyn Fn(Value) -> bool) {
         for (k, &v) in self.src.regions[place.region].results.iter().enumerate() {
-            let Dest::Kept(name) = &place.dests[k] else { continue };
+            let Dest::Kept { place: name, .. } = &place.dests[k] else { continue };
             if !place.done[k] && is_due(v) && self.texts.contains_key(&v) {
                 place.done[k] = true;
                 if !self.is_zero(v) {
@@ -281,6 +327,7 @@ impl Writer<'_> {
                 Dest::Again | Dest::Return => may_leave,
                 // Every other result of the region has been assigned.
                 dest if may_leave => dest.place().is_some(),
+                _ if place.may_be_full(h) && self.uses[v] > 1 => false,
                 dest => dest.place().is_some_and(|p| self.can_change(p, self.order.after(inst), place.end)),
             });
             match home {
@@ -392,8 +439,8 @@ impl Writer<'_> {
             (true, false) => self.block(&format!("if ({})", condition.negated()), &otherwise.text),
             (false, true) => self.block(&format!("if ({})", strip(&condition.text)), &then.text),
             (false, false) => {
-                self.block(&format!("if ({})", strip(&condition.text)), &then.text);
-                self.block("else", &otherwise.text);
+                self.own_block(&format!("if ({})", strip(&condition.text)), &then.text);
+                self.own_block("else", &otherwise.text);
             }
         }
         Ok(())
@@ -413,19 +460,24 @@ impl Writer<'_> {
         }
     }
 
-    /// Writes a block; one short statement needs no braces.
+    /// Writes a block that no `else` follows; a branch that is all of it adds its condition to the head.
     pub(crate) fn block(&mut self, head: &str, text: &str) {
-        let one = text.trim();
-        let is_simple = text.lines().count() == 1 && one.ends_with(';') && !one.starts_with("if ");
-        if is_simple && (one == "break;" || one.starts_with("return ")) && head.len() + one.len() < 90 {
-            self.line(&format!("{head} {one}"));
-            return;
-        }
         if let Some((inner, text)) = only_branch(text)
             && let Some(condition) = head.strip_prefix("if (").and_then(|h| h.strip_suffix(')'))
         {
             let joined = format!("if ({} && {})", conjunct(condition), conjunct(inner));
             self.block(&joined, &outdented(&text));
+            return;
+        }
+        self.own_block(head, text);
+    }
+
+    /// Writes a block under its own head; one short statement needs no braces.
+    fn own_block(&mut self, head: &str, text: &str) {
+        let one = text.trim();
+        let is_simple = text.lines().count() == 1 && one.ends_with(';') && !one.starts_with("if ");
+        if is_simple && (one == "break;" || one.starts_with("return ")) && head.len() + one.len() < 90 {
+            self.line(&format!("{head} {one}"));
             return;
         }
         self.line(head);

@@ -55,6 +55,11 @@ impl Text {
         self.at(11)
     }
 
+    /// `!a`.
+    pub(crate) fn not(a: &str) -> Text {
+        Text { text: format!("!{a}"), level: UNARY, size: 1, positive: None, splat: None }
+    }
+
     /// `a + b`.
     pub(crate) fn sum(a: &str, b: &str) -> Text {
         Text::infix("+", 12, &Text::atom(a), &Text::atom(b))

@@ -84,7 +84,8 @@ impl Writer<'_> {
             let like = self.source_name(v).map_or("kept".into(), |name| format!("kept_{name}"));
             let name = self.temporary(&like);
             self.texts.insert(stack, Text::atom(name.clone()));
-            dests.push(Dest::Kept(format!("{name}[{at}]")));
+            let kept = format!("{name}[{at}]");
+            dests.push(Dest::Kept { place: kept, may_be_full: bound.is_none() });
             stacks.push((v, stack, name));
         }
         let before = std::mem::take(&mut self.out);
@@ -234,7 +235,7 @@ impl Writer<'_> {
             open = open.or(first.filter(|_| matches!(read.op, Op::Index)));
         });
         let Some(open) = open.filter(|_| matches!(data.op, Op::For(_))) else { return Ok(()) };
-        let count = self.text(data.args[0]).text;
+        let count = self.text(data.args[0]).operand();
         let capacity = self.stacks.library.capacity(open).to_owned();
         let before = std::mem::take(&mut self.out);
         self.indent += 1;

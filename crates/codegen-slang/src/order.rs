@@ -4,7 +4,7 @@
 //! variable in it changes, if it is used afterwards; positions in the order answer whether it is.
 
 use cranelift_entity::{EntitySet, SecondaryMap};
-use ir::{Function, Inst, Op, Region, Value};
+use ir::{Function, Inst, InstData, Op, Region, TypeData, Types, Value};
 use rustc_hash::FxHashMap;
 
 /// Positions of instructions and of the ends of regions, in the order of the text.
@@ -22,17 +22,21 @@ pub(crate) struct Order {
     read: EntitySet<Value>,
     /// The branches that have been begun.
     begun: EntitySet<Inst>,
+    /// The cells that an instruction and its regions change.
+    changed: FxHashMap<Inst, Vec<Value>>,
+    /// The cell that each part of a cell belongs to.
+    parts: FxHashMap<Value, Value>,
 }
 
 impl Order {
-    pub(crate) fn new(src: &Function) -> Order {
+    pub(crate) fn new(types: &Types, src: &Function) -> Order {
         let mut order = Order::default();
         let mut next = 1;
-        order.region(src, src.body(), 0, &mut next);
+        order.region(types, src, src.body(), 0, &mut next);
         order
     }
 
-    fn region(&mut self, src: &Function, region: Region, within: u32, next: &mut u32) {
+    fn region(&mut self, types: &Types, src: &Function, region: Region, within: u32, next: &mut u32) {
         for &v in &src.regions[region].params {
             self.loops.insert(v, within);
         }
@@ -49,8 +53,25 @@ impl Order {
                 }
             }
             let inner = if data.op.is_loop() { at } else { within };
+            let mut changed = self.changed_by(types, src, data);
             for &nested in &data.regions {
-                self.region(src, nested, inner, next);
+                self.region(types, src, nested, inner, next);
+                let insts = &src.regions[nested].insts;
+                changed.extend(insts.iter().flat_map(|i| self.changed_cells(*i)));
+            }
+            changed.sort();
+            changed.dedup();
+            if !changed.is_empty() {
+                self.changed.insert(inst, changed);
+            }
+            if let (Op::SubCell, [cell, ..]) = (&data.op, &data.args[..]) {
+                let whole = self.whole(*cell);
+                self.parts.insert(data.results[0], whole);
+            }
+            if let Op::For(_) = data.op {
+                // Each trip of the text reads the number of trips.
+                self.uses.entry(data.args[0]).or_default().push(*next);
+                *next += 1;
             }
             self.after[inst] = *next - 1;
             for &v in &data.results {
@@ -65,6 +86,23 @@ impl Order {
             self.used(v, end, within);
             self.read.insert(v);
         }
+    }
+
+    /// The cells that an instruction without regions changes.
+    fn changed_by(&self, types: &Types, src: &Function, data: &InstData) -> Vec<Value> {
+        let is_cell = |v: &&Value| matches!(types[src.ty(**v)], TypeData::Cell(_));
+        let changes = data.regions.is_empty() && !data.op.is_pure() && !matches!(data.op, Op::Load);
+        data.args.iter().filter(is_cell).filter(|_| changes).map(|&v| self.whole(v)).collect()
+    }
+
+    /// The cell that a cell is a part of, or itself.
+    fn whole(&self, cell: Value) -> Value {
+        self.parts.get(&cell).copied().unwrap_or(cell)
+    }
+
+    /// The cells that an instruction and its regions change.
+    pub(crate) fn changed_cells(&self, inst: Inst) -> &[Value] {
+        self.changed.get(&inst).map_or(&[], Vec::as_slice)
     }
 
     fn used(&mut self, v: Value, at: u32, within: u32) {

@@ -101,7 +101,7 @@ pub(crate) fn function(
         compound: FxHashMap::default(),
         bounds: FxHashMap::default(),
         uses: ir::walk::use_counts(src),
-        order: Order::new(src),
+        order: Order::new(&module.types, src),
         gives: Gives::default(),
         summed: EntitySet::new(),
         singles: EntitySet::new(),
@@ -267,6 +267,7 @@ impl Writer<'_> {
         {
             return Ok(());
         }
+        self.settle_cells(inst)?;
         match &data.op {
             Op::If => self.branch(inst, place),
             Op::Switch(cases) => self.switch(inst, cases, place),
@@ -437,10 +438,10 @@ impl Writer<'_> {
         if !constant && !moved && !self.is_array(v) && self.assign_home(data, &text, place)? {
             return Ok(());
         }
-        if matches!(data.op, Op::Mul) && part {
-            self.products.insert(v, (self.text(data.args[0]), self.text(data.args[1])));
-        }
         if constant || moved || is_sign || part && text.size <= MAX_SIZE && !lanes {
+            if matches!(data.op, Op::Mul) {
+                self.products.insert(v, (self.text(data.args[0]), self.text(data.args[1])));
+            }
             self.texts.insert(v, text);
             return Ok(());
         }
@@ -452,8 +453,8 @@ impl Writer<'_> {
     fn assign_home(&mut self, data: &InstData, text: &Text, place: &mut Place) -> Res<bool> {
         let v = data.results[0];
         let Some((k, name)) = self.free_home(v, place, self.order.after_value(v)) else { return Ok(false) };
-        let is_named = self.src.values[v].name.is_some() && self.uses[v] > 1 && place.is_kept(k);
-        if is_named {
+        let has_name = self.src.values[v].name.is_some() && place.is_kept(k);
+        if self.uses[v] > 1 && (has_name || place.may_be_full(k)) {
             self.define(v, "t", strip(&text.text))?;
             let own = self.text(v).text;
             self.line(&format!("{name} = {own};"));

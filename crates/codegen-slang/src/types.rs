@@ -115,8 +115,10 @@ pub(crate) fn declarator(
             };
             let (name, rest) = declarator(types, element, inner, span)?;
             match n {
-                OPEN => Ok((format!("Stack<{name}{rest}, MAX_TRIPS>"), String::new())),
-                OPEN_INNER => Ok((format!("Stack<{name}{rest}, MAX_INNER_TRIPS>"), String::new())),
+                OPEN => Ok((format!("Stack<{}, MAX_TRIPS>", argument(&name, &rest)), String::new())),
+                OPEN_INNER => {
+                    Ok((format!("Stack<{}, MAX_INNER_TRIPS>", argument(&name, &rest)), String::new()))
+                }
                 n => Ok((name, format!("[{}]{rest}", n.max(1)))),
             }
         }
@@ -124,6 +126,11 @@ pub(crate) fn declarator(
         TypeData::Residuals(_) => Err(refused(span, "a pullback")),
         TypeData::Buffer(_) => Err(refused(span, "a choice between buffers")),
     }
+}
+
+/// A type without a variable, which has the length of the outermost array last: `float[3][2]` for `float x[2][3]`.
+fn argument(name: &str, rest: &str) -> String {
+    rest.split_inclusive(']').rev().fold(name.to_owned(), |text, length| text + length)
 }
 
 /// A type in an expression; the type must not be an array.

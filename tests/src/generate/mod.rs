@@ -13,6 +13,7 @@ mod second;
 mod shared;
 pub mod small;
 mod statements;
+mod steps;
 mod writer;
 
 pub(crate) use writer::Writer;
@@ -20,6 +21,7 @@ pub(crate) use writer::Writer;
 pub use kernel::kernel;
 pub use second::{Way, directional};
 pub use shared::{ELEMENTS, shared};
+pub use steps::steps;
 
 /// A small pseudo-random number generator (xorshift64*), so that a seed always gives the same program.
 pub struct Rng(u64);
