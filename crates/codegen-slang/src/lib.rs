@@ -33,7 +33,7 @@ pub use types::scalar as scalar_name;
 pub use unsupported::Unsupported;
 
 /// Writes functions and their callees. Arrays that hold stacks have the bounds determined by the function
-/// that makes them, so a function that takes a stack must come after that function.
+/// that makes them, so one of `funcs` that takes a stack must come after that function.
 pub fn print(module: &Module, funcs: &[(Func, Printed)]) -> Result<String, Unsupported> {
     let mut names: FxHashMap<Func, String> = FxHashMap::default();
     let mut taken = names::Names::default();
@@ -71,14 +71,18 @@ pub fn print(module: &Module, funcs: &[(Func, Printed)]) -> Result<String, Unsup
         trips: taken.fresh("MAX_TRIPS"),
         inner_trips: taken.fresh("MAX_INNER_TRIPS"),
     };
-    let mut bounds = types::StackBounds { results: FxHashMap::default(), library };
+    let mut bounds = types::StackBounds::new(library);
     let mut text = String::new();
-    for func in order {
-        if !text.is_empty() {
-            text.push('\n');
+    // A call tells how long the stacks are that its callee takes, which has been written by then.
+    while bounds.begin() {
+        text.clear();
+        for &func in &order {
+            if !text.is_empty() {
+                text.push('\n');
+            }
+            let given = funcs.iter().find(|f| f.0 == func).map_or(&own, |f| &f.1);
+            text += &statement::function(module, func, &names, given, &memory, &mut bounds)?;
         }
-        let given = funcs.iter().find(|f| f.0 == func).map_or(&own, |f| &f.1);
-        text += &statement::function(module, func, &names, given, &memory, &mut bounds)?;
     }
     // A program may have the names already.
     let types::StackLibrary { stack, trips, inner_trips } = &bounds.library;

@@ -167,7 +167,8 @@ impl Writer<'_> {
         let (init, param, result) =
             (data.args[lead + k], inner.params[data.op.carried_at().1 + k], data.results[k]);
         self.share_bounds(init, param);
-        self.share_bounds(init, result);
+        self.open_bounds(param);
+        self.share_bounds(param, result);
         let text = &inits[k];
         let others =
             |name: &str| inits.iter().enumerate().any(|(other, init)| other != k && mentions(init, name));

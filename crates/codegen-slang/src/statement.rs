@@ -12,7 +12,7 @@ use crate::expression::{Text, lane};
 use crate::memory::Memory;
 use crate::names::Names;
 use crate::order::Order;
-use crate::types::{Bounds, StackBounds, declarator};
+use crate::types::{Bounds, StackBounds, declarator, open_bounds};
 use crate::unsupported::{Unsupported, refused, unsupported};
 
 /// A function to be written, with the names to use for it.
@@ -126,8 +126,9 @@ pub(crate) fn function(
         w.texts.insert(v, Text::atom(name.clone()));
         if module.types.has_stack(slot.ty) {
             let source = given.sources.get(k).copied().flatten();
-            let bounds = source.and_then(|s| w.stacks.results.get(&s).cloned());
-            w.bounds.insert(v, bounds.unwrap_or_default());
+            let bounds = source.and_then(|s| w.stacks.results.get(&s));
+            let bounds = bounds.or_else(|| w.stacks.params.get(&(func, k))).cloned();
+            w.bounds.insert(v, bounds.unwrap_or_else(|| open_bounds(&module.types, slot.ty, 0)));
         }
         params.push(match module.types[slot.ty] {
             TypeData::Buffer(_) => memory.parameter(module, slot.ty, &name, src.span)?,
@@ -276,6 +277,7 @@ impl Writer<'_> {
             Op::Local => {
                 let init = self.text(data.args[0]).text;
                 self.share_bounds(data.args[0], data.results[0]);
+                self.open_bounds(data.results[0]);
                 let like = self.gathered(data.results[0], place).unwrap_or_else(|| "cell".into());
                 self.define(data.results[0], &like, &init)
             }
@@ -363,6 +365,14 @@ impl Writer<'_> {
         }
     }
 
+    /// Gives bounds to a value that holds stacks and has none: derivatives of what a loop keeps start as zero, which has
+    /// no length of its own.
+    pub(crate) fn open_bounds(&mut self, v: Value) {
+        if self.bounds.get(&v).is_none_or(Vec::is_empty) && self.module.types.has_stack(self.src.ty(v)) {
+            self.bounds.insert(v, open_bounds(&self.module.types, self.src.ty(v), self.depth));
+        }
+    }
+
     /// The bits of a constant or zero.
     pub(crate) fn constant(&self, v: Value) -> Option<u64> {
         let mut found = None;
@@ -427,10 +437,12 @@ impl Writer<'_> {
         let read = matches!(data.op, Op::Index | Op::Extract(_)) && text.size == 0;
         let unnamed = self.src.values[v].name.is_none() || read;
         let part = self.uses[v] == 1 && !stays && unnamed && may_move;
-        if matches!(data.op, Op::Index)
+        if matches!(data.op, Op::Index | Op::Load)
             && let Some(bounds) = self.bounds.get(&data.args[0])
         {
-            let inner = bounds.get(1..).map(<[u32]>::to_vec).unwrap_or_default();
+            // The innermost loops are those of the part.
+            let n_levels = open_bounds(&self.module.types, self.src.ty(v), 0).len();
+            let inner = bounds[bounds.len().saturating_sub(n_levels)..].to_vec();
             self.bounds.insert(v, inner);
         }
         let moved = matches!(data.op, Op::Index | Op::Extract(_)) && self.is_array(v);
@@ -558,6 +570,17 @@ impl Writer<'_> {
         // Parameters are buffers that can be written.
         if data.args.iter().any(|&v| self.fixed.contains(v) || self.singles.contains(v)) {
             return Err(refused(data.span, "a call that is handed memory which it cannot write"));
+        }
+        for (k, &v) in data.args.iter().enumerate() {
+            let bounds = self.bounds.get(&v).filter(|b| !b.is_empty());
+            if self.module.types.has_stack(self.src.ty(v))
+                && !bounds.is_some_and(|bounds| self.stacks.pass(callee, k, bounds))
+            {
+                return Err(refused(
+                    data.span,
+                    "values of loops of different lengths that one function reads",
+                ));
+            }
         }
         let mut args: Vec<String> = data.args.iter().map(|&v| self.text(v).text).collect();
         let name = self.functions[&callee].clone();

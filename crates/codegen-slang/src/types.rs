@@ -1,7 +1,7 @@
 //! Writes types in Slang, and tracks the lengths of the arrays that represent stacks.
 
 use ir::{Func, Scalar, Span, Type, TypeData, Types};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::unsupported::{Unsupported, refused};
 
@@ -13,6 +13,20 @@ pub(crate) const OPEN: u32 = u32::MAX;
 /// The same within another loop.
 pub(crate) const OPEN_INNER: u32 = u32::MAX - 1;
 
+/// The bounds of stacks of loops that have none, within `depth` other loops.
+pub(crate) fn open_bounds(types: &Types, ty: Type, depth: u32) -> Bounds {
+    match types[ty] {
+        TypeData::Stack(element) => {
+            let outer = if depth == 0 { OPEN } else { OPEN_INNER };
+            [vec![outer], open_bounds(types, element, depth + 1)].concat()
+        }
+        TypeData::Array(element, _) | TypeData::Cell(element) => open_bounds(types, element, depth),
+        TypeData::Scalar(_) | TypeData::Vector(..) | TypeData::Residuals(_) | TypeData::Buffer(_) => {
+            Vec::new()
+        }
+    }
+}
+
 /// Returns true if a stack has no bound.
 pub(crate) fn is_open(bound: u32) -> bool {
     bound >= OPEN_INNER
@@ -23,6 +37,12 @@ pub(crate) fn is_open(bound: u32) -> bool {
 pub(crate) struct StackBounds {
     /// Bounds of stack results, recorded once a function has been written.
     pub(crate) results: FxHashMap<(Func, usize), Bounds>,
+    /// Bounds of stack parameters, recorded at calls.
+    pub(crate) params: FxHashMap<(Func, usize), Bounds>,
+    /// The parameters that calls of this round have been written for.
+    passed: FxHashSet<(Func, usize)>,
+    /// A call had other bounds than its callee was written with.
+    has_changed: bool,
     /// The stacks without a bound.
     pub(crate) library: StackLibrary,
 }
@@ -43,6 +63,25 @@ impl StackLibrary {
 }
 
 impl StackBounds {
+    pub(crate) fn new(library: StackLibrary) -> StackBounds {
+        let (results, params) = (FxHashMap::default(), FxHashMap::default());
+        StackBounds { results, params, passed: FxHashSet::default(), has_changed: true, library }
+    }
+
+    /// Begins a round in which all functions are written, or returns false if the last one has the bounds of all calls.
+    pub(crate) fn begin(&mut self) -> bool {
+        self.passed.clear();
+        std::mem::take(&mut self.has_changed)
+    }
+
+    /// Notes the bounds of an argument; returns false if another call has other ones.
+    pub(crate) fn pass(&mut self, callee: Func, k: usize, bounds: &Bounds) -> bool {
+        let known = self.params.insert((callee, k), bounds.clone());
+        let is_same = known.as_ref() == Some(bounds);
+        self.has_changed |= !is_same;
+        self.passed.insert((callee, k)) || is_same
+    }
+
     /// The declaration of the type, if a text uses it.
     pub(crate) fn declaration(&self, text: &str) -> String {
         let StackLibrary { stack, trips, inner_trips } = &self.library;

@@ -1,5 +1,5 @@
-//! Generates programs of statements that change variables in place: `double f(double x, double y, double a0[4], double3 v,
-//! int n)`.
+//! Generates programs of statements that change variables in place:
+//! `double f(double x, double y, double a0[4], double3 v, int n)`.
 //!
 //! They have loops of every form (conditions that change what they test, trip counts that are known, depend on an outer
 //! loop or are open), branches within branches with and without `else`, and arrays, structs, vectors and matrices whose
