@@ -1,10 +1,11 @@
 //! The text of `pullback derive` is a program that computes what the compiled derivative computes.
 //!
 //! Every differentiable function of `tests/run` that takes and gives numbers is written in forward and in backward
-//! mode; the text must compile and give the numbers of the derivative that it was written from, at random points. The
-//! sign of a zero may differ. So must those of random programs (`generate::steps`), also as two functions;
-//! `PULLBACK_RANDOM` sets the number of programs, and `PULLBACK_SEED` the first seed. Texts that print or have memory of the host are left out, since they do more than to
-//! compute, and so are functions that cannot be written. A gradient may be NaN where a stack of the text was full.
+//! mode; the text must compile and give the numbers of the derivative that it was written from, at random points.
+//! The sign of a zero may differ. So must those of random programs (`generate::steps`), also as two functions;
+//! `PULLBACK_RANDOM` sets the number of programs, and `PULLBACK_SEED` the first seed. Texts that print or have
+//! memory of the host are left out, since they do more than to compute, and so are functions that cannot be
+//! written. A gradient may be NaN where a stack of the text was full.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

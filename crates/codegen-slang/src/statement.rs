@@ -365,8 +365,8 @@ impl Writer<'_> {
         }
     }
 
-    /// Gives bounds to a value that holds stacks and has none: derivatives of what a loop keeps start as zero, which has
-    /// no length of its own.
+    /// Gives bounds to a value that holds stacks and has none: derivatives of what a loop keeps start as zero, which
+    /// has no length of its own.
     pub(crate) fn open_bounds(&mut self, v: Value) {
         if self.bounds.get(&v).is_none_or(Vec::is_empty) && self.module.types.has_stack(self.src.ty(v)) {
             self.bounds.insert(v, open_bounds(&self.module.types, self.src.ty(v), self.depth));
