@@ -71,8 +71,7 @@ impl Lowerer<'_> {
         } else if witness.vjp.is_some() && witness.apply.is_none() {
             (witness.apply, witness.is_same) = self.request_moved(types, f, &derivatives, declared);
         }
-        let has = |attribute: &str| self.program.attribute(f.decl, attribute).is_some();
-        witness.continuous = has("Continuous");
+        witness.continuous = self.program.attribute(f.decl, "Continuous").is_some();
         witness.last = self.program.attribute(f.decl, "LastDerivative").is_some();
         witness
     }

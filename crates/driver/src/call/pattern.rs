@@ -111,11 +111,9 @@ impl Callee {
                 ((64 * runs) as f64 / longest as f64 * std::f64::consts::LN_2).round().clamp(1.0, 32.0);
             let mut codes = vec![vec![0u64; pattern.n_columns]; runs];
             let mut state = 0x9E37_79B9_7F4A_7C15u64;
-            for column in 0..pattern.n_columns {
-                for _ in 0..each as usize {
-                    let bit = (next_random(&mut state) >> 32) as usize % (64 * runs);
-                    codes[bit / 64][column] |= 1 << (bit % 64);
-                }
+            for place in 0..pattern.n_columns * each as usize {
+                let bit = (next_random(&mut state) >> 32) as usize % (64 * runs);
+                codes[bit / 64][place / each as usize] |= 1 << (bit % 64);
             }
             let Some(found) = masks.callee.run(codes.clone(), arguments, &seeds) else { return false };
             let is_within = |(codes, found): (&Vec<u64>, &Vec<u64>)| {
