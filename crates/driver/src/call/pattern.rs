@@ -11,7 +11,7 @@ use std::ops::Range;
 
 use ir::interp::depends::dependences;
 use ir::interp::{Deadline, Limits};
-use ir::{Func, Module, Op, Slot};
+use ir::{Func, Function, Module, Op, Slot, Value};
 use lower::FunctionInfo;
 use rustc_hash::FxHashMap;
 
@@ -86,7 +86,7 @@ impl Callee {
     /// on which the pattern was found; the arguments are those of [`Self::pattern`].
     ///
     /// Each column gets some of the bits of a few masks, by chance, and a row has those of its columns at most. Numbers
-    /// that others hide with all of their bits go unnoticed: fewer than one of a million, in rows of up to fifty numbers
+    /// that others hide with all of their bits go unnoticed: fewer than one of ten thousand, in rows of up to 75 numbers
     /// (B. H. Bloom, "Space/time trade-offs in hash coding with allowable errors", 1970).
     pub(super) fn holds(
         &mut self,
@@ -106,7 +106,7 @@ impl Callee {
             let longest = (0..rows).map(|row| pattern.row(row).len()).max().unwrap_or(0).max(1);
             // With `m` bits for `k` columns of a row, the share that is hidden is `0.6185^(m / k)`, and the best number of
             // bits of a column is `ln 2 · m / k`.
-            let runs = (longest * 29).div_ceil(64).min(MOST_CHECKS);
+            let runs = (longest * 20).div_ceil(64).min(MOST_CHECKS);
             let each =
                 ((64 * runs) as f64 / longest as f64 * std::f64::consts::LN_2).round().clamp(1.0, 32.0);
             let mut codes = vec![vec![0u64; pattern.n_columns]; runs];
@@ -186,13 +186,7 @@ impl Callee {
             &[made],
         );
         opt::prune(&mut module, &[made]);
-        // If no number of the point is left, and no memory, masks are the same everywhere.
-        let f = &module.funcs[made];
-        let uses = ir::walk::use_counts(f);
-        let is_seed = is_seed.iter().chain(std::iter::repeat(&false));
-        let params = f.regions[f.body()].params.iter().zip(is_seed);
-        let is_of_all_points = params.filter(|param| !param.1).all(|param| uses[*param.0] == 0)
-            && !f.insts.values().any(|data| matches!(data.op, Op::GlobalRef(_) | Op::Call(_)));
+        let is_of_all_points = !depends_on_point(&module, made, &is_seed);
         let info =
             FunctionInfo { func: made, jvp: None, vjp: None, derived: Vec::new(), ..self.info.clone() };
         let callee = self.copy(module, info).ok()?;
@@ -206,6 +200,29 @@ impl Callee {
         let compiled = Compiled { module, functions: vec![info], ..Compiled::default() };
         Callee::new(compiled, Backend::SOONEST, &code, &[])
     }
+}
+
+/// Returns false if masks are certainly the same at all points: only the numbers of the point are floats there, and none of
+/// them decides anything, nor does another of its numbers or memory.
+fn depends_on_point(module: &Module, made: Func, is_seed: &[bool]) -> bool {
+    let f = &module.funcs[made];
+    let uses = ir::walk::use_counts(f);
+    let others = f.regions[f.body()].params.iter().zip(is_seed.iter().chain(std::iter::repeat(&false)));
+    let is_float = |f: &Function, v: &Value| module.types.is_differentiable(f.ty(*v));
+    let mut depends = others.filter(|(v, seed)| !**seed && !is_float(f, v)).any(|(&v, _)| uses[v] > 0);
+    for func in ir::walk::reachable(module, &[made]) {
+        let f = &module.funcs[func];
+        f.walk(f.body(), &mut |inst| {
+            let data = &f.insts[inst];
+            depends |= match data.op {
+                Op::GlobalRef(_) => true,
+                Op::Call(_) => false,
+                _ if !data.regions.is_empty() => false,
+                _ => data.args.iter().any(|v| is_float(f, v)) && data.results.iter().any(|v| !is_float(f, v)),
+            };
+        });
+    }
+    depends
 }
 
 /// The number of numbers up to the end of each slot.
@@ -298,12 +315,21 @@ mod tests {
             return s;
         }";
 
+    /// A function of which all points have the same pattern.
+    const SHIFTED: &str = "
+        [Differentiable] double[6] shifted(double x[6], double y)
+        {
+            double r[6];
+            for (int i = 0; i < 6; i++) r[i] = x[(i + 1) % 6] * sin(y);
+            return r;
+        }";
+
     /// Both ways give the same pattern, and compiled code is one of them.
     #[test]
     fn masks_and_sets_agree() {
         let path = PathBuf::from("/nowhere/pattern.slang");
-        let open = vec![(path.clone(), PROGRAM.into())];
-        for name in ["f", "sum"] {
+        let open = vec![(path.clone(), format!("{PROGRAM}{SHIFTED}").into())];
+        for (name, is_of_all_points) in [("f", false), ("sum", false), ("shifted", true)] {
             let callee = |backend| {
                 let mut session = Session::new(FileOptions { open: open.clone(), ..FileOptions::default() });
                 let mut loaded = pipeline::load(&mut session, Path::new(&path)).expect("loads");
@@ -330,7 +356,8 @@ mod tests {
             assert!(first.len() > 6 && first.len() <= 7 * n_outputs, "{name}: {first:?}");
             assert_eq!([jacobian(&mut masks), hessian(&mut masks)], [first, second], "{name}");
             let jvp = masks.info.jvp.expect("is there");
-            assert!(masks.of_masks(jvp, 7..14, n_outputs).is_some(), "{name}: first derivatives");
+            let masks = masks.of_masks(jvp, 7..14, n_outputs).expect("first derivatives");
+            assert_eq!(masks.is_of_all_points, is_of_all_points, "{name}");
         }
     }
 
