@@ -283,7 +283,7 @@ fn passing(module: &Module, src: &Function, defs: &Defs, divisor: Value) -> Opti
     found
 }
 
-/// What an instruction does: a call of a function of one operation, as those of the library are that have a derivative of
+/// The operation of an instruction: a call of a function of one operation, as those of the library are that have a derivative of
 /// their own, does that.
 fn operation<'a>(module: &'a Module, op: &'a Op) -> &'a Op {
     let Op::Call(callee) = op else { return op };

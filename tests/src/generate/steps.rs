@@ -7,7 +7,7 @@
 
 use super::{Rng, Writer};
 
-/// What all programs have.
+/// The declarations that all programs begin with.
 const HEAD: &str = "\
 struct P : IDifferentiable { double q; double2 w; }
 [Differentiable] void part(inout double x, double y)
