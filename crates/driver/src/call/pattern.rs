@@ -16,8 +16,8 @@ use lower::FunctionInfo;
 use rustc_hash::FxHashMap;
 
 use super::Callee;
-use super::sparse::next_random;
 use crate::error::{Error, Failure};
+use crate::gradcheck::Random;
 use crate::launch::{Backend, CodeOptions, stopped};
 use crate::oracle;
 use crate::pipeline::{self, Compiled};
@@ -110,9 +110,9 @@ impl Callee {
             let each =
                 ((64 * runs) as f64 / longest as f64 * std::f64::consts::LN_2).round().clamp(1.0, 32.0);
             let mut codes = vec![vec![0u64; pattern.n_columns]; runs];
-            let mut state = 0x9E37_79B9_7F4A_7C15u64;
+            let mut random = Random::new(1);
             for place in 0..pattern.n_columns * each as usize {
-                let bit = (next_random(&mut state) >> 32) as usize % (64 * runs);
+                let bit = random.below(64 * runs);
                 codes[bit / 64][place / each as usize] |= 1 << (bit % 64);
             }
             let Some(found) = masks.callee.run(codes.clone(), arguments, &seeds) else { return false };

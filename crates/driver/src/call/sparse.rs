@@ -11,6 +11,7 @@ use ir::interp::Memory;
 
 use super::{Callee, Calls, Point, floats, scalars};
 use crate::error::Error;
+use crate::gradcheck::Random;
 use crate::oracle;
 use crate::sparse::columns::Plan;
 use crate::sparse::symmetric::{self, Recovery};
@@ -165,10 +166,9 @@ impl Callee {
 
     /// Tangents between 1 and 2 for the inputs that have them, as bits.
     fn random_tangents(&self) -> Vec<u64> {
-        let mut state = 0x9E37_79B9_7F4A_7C15u64;
-        let mut next = || 1.0 + (next_random(&mut state) >> 11) as f64 / (1u64 << 53) as f64;
+        let mut random = Random::new(1);
         let scalars = self.inputs.iter().filter(|n| n.diff).map(|n| n.scalar);
-        scalars.map(|s| ir::scalar::from_f64(s, next())).collect()
+        scalars.map(|s| ir::scalar::from_f64(s, 1.0 + random.unit())).collect()
     }
 
     /// Refuses a function of which forward mode lacks a part: the pattern, and most of the numbers, are found by that mode.
@@ -219,14 +219,6 @@ impl Callee {
     fn used(&self, plan: &Plan) -> [Option<Func>; 2] {
         [self.info.jvp, self.info.vjp.filter(|_| plan.reverse.count > 0)]
     }
-}
-
-/// The next of a series of random bits (G. Marsaglia, "Xorshift RNGs", 2003).
-pub(super) fn next_random(state: &mut u64) -> u64 {
-    *state ^= *state << 13;
-    *state ^= *state >> 7;
-    *state ^= *state << 17;
-    *state
 }
 
 /// For each colour, a call with a differential for every number: 1 for those of the colour, 0 for the others. If there is one
